@@ -63,13 +63,16 @@ def show_progress(work: str, unit: str, total: int | None = None) -> Iterator[Ta
 
 
 @contextmanager
-def show_tally(tally: Tally, stream: TextIO) -> Iterator[None]:
-    """Show a tally until the block ends.
+def show_tally(tally: Tally, stream: TextIO | None) -> Iterator[None]:
+    """Show a tally until the block ends; if the stream is None, show nothing.
 
     A separate thread shows it, because single steps, such as learning the merges of a tokenizer,
     also take minutes. Work that ends within a moment shows nothing.
     """
     over = threading.Event()
+    if stream is None:  # as sys.stderr is after `2>&-`
+        yield
+        return
     show = draw_bar if stream.isatty() else print_lines
     thread = threading.Thread(target=show, name=THREAD, args=(tally, over, stream), daemon=True)
     with delay_interrupts():  # Ctrl-C is for the main thread

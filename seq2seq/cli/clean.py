@@ -13,7 +13,7 @@ that each rule left out. In languages without spaces between words, characters c
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, make_dataclass
 from itertools import chain, starmap
 from pathlib import Path
@@ -236,7 +236,7 @@ def judge_corpora(
     best = 1.0 if rules.best == "off" else float(rules.best)
     scores = verdicts.read_scores(options.scores) if options.scores else None
     tally = Tally("cleaning", "pairs")
-    with show_tally(tally, sys.stderr) if sys.stderr else nullcontext():
+    with show_tally(tally, sys.stderr):
         pairs = tally.count(pairs_of(corpora))
         return verdicts.judge(pairs, languages, limits, rules.duplicates, scores, best, held_out)
 

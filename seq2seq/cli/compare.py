@@ -101,16 +101,12 @@ def run(options: CompareOptions) -> None:
             raise ConfigError(
                 f"to train, give two files of text and options, not {typed}: {EXAMPLE}"
             )
-        train_and_compare((paths[0], paths[1]), overrides, options, folder)
+        train_and_compare(paths, overrides, options, folder)
         return
     reason = "is only for training, not for trained runs: leave it out"
     check_absent(options, ("--valid", "--roles", "--learning-rates"), reason)
     lead = "Runs that were trained before."
-    compare_runs(paths, options, folder, files_of(options.test), lead)
-
-
-def files_of(files: Sequence[Path] | None) -> Files | None:
-    return (files[0], files[1]) if files else None
+    compare_runs(paths, options, folder, options.test, lead)
 
 
 def is_path(text: str) -> bool:
@@ -130,7 +126,7 @@ def train_and_compare(
 
     typed = dict(option.partition("=")[::2] for option in overrides)
     languages = language_of(text, (typed.get("data.source"), typed.get("data.target")))
-    given = {name: files_of(getattr(options, name)) for name in ("valid", "test")}
+    given = {"valid": options.valid, "test": options.test}
     runs = folder / "runs"
     parts = write_parts(text, given, folder / "data", languages, anew=not runs.is_dir())
     test_files = parts.files["test"]

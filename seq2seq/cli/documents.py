@@ -6,7 +6,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -156,10 +156,8 @@ def translate_documents(options: TranslateOptions, opened: Opened, given: Path |
     for number, request in enumerate(requests, start=1):
         request.place = f"sentence {number}"
     tally = Tally("translated", "sentences", len(requests))
-    with ExitStack() as stack:
-        is_read = isinstance(given, Path) or not given
-        if is_read and not (options.quiet or sys.stderr is None):
-            stack.enter_context(show_tally(tally, sys.stderr))
+    is_read = isinstance(given, Path) or not given
+    with show_tally(tally, sys.stderr if is_read and not options.quiet else None):
         ended = texts.translate(requests)
         for request in tally.count(warn_of_problems(ended)):
             put_best_first(request.result, options.requirements.mbr)

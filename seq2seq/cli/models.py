@@ -209,16 +209,11 @@ def open_models(path: Path, options: DeviceOptions, ensemble: EnsembleOptions) -
     with defer_collection():
         from seq2seq.translation.translator import Translator  # only here: torch takes a second
 
+        of_all: Any = {"device": options.device, "tag": options.tag, "languages": options.languages}
         if not ensemble.others:
-            return Translator.load(path, options.device, options.tag, options.languages)
-        return Translator.ensemble(
-            ensemble.paths(path),
-            weights=ensemble.weights,
-            mean=ensemble.mean or "probabilities",
-            device=options.device,
-            tag=options.tag,
-            languages=options.languages,
-        )
+            return Translator.load(path, **of_all)
+        mean, paths = ensemble.mean or "probabilities", ensemble.paths(path)
+        return Translator.ensemble(paths, weights=ensemble.weights, mean=mean, **of_all)
 
 
 def open_engine(

@@ -8,7 +8,6 @@ process dies, the same command resumes the work.
 import logging
 import os
 import socket
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, format_count
+from seq2seq.base.plugins import import_library
 from seq2seq.cli import status, translate_files
 from seq2seq.cli.models import Opened
 from seq2seq.cli.shards import InputFiles, Lines, Shard, record_options
@@ -80,9 +80,8 @@ def translate_on_ray(options: TranslateFilesOptions) -> int:
 
     record_options(options)
     files, lost = translate_files.find_files(options), list[Shard]()
-    results = spread(options, files, lost)
-    if not options.quiet and sys.stderr is not None:
-        results = status.with_progress(results, files, "shard")
+    shown = None if options.quiet else files
+    results = status.with_progress(spread(options, files, lost), shown, "shard")
     try:
         code = translate_files.finish(options, files, results)
     except DataError:  # raised at the end, if shards are missing
@@ -102,10 +101,7 @@ def translate_on_ray(options: TranslateFilesOptions) -> int:
 
 def connect(address: str) -> None:
     """Connect to a cluster, or start one. Raises: ConfigError if this fails."""
-    try:
-        import ray
-    except ImportError as error:
-        raise ConfigError("the package ray is not installed: pip install ray") from error
+    ray = import_library("ray")
     try:
         host, colon, port = address.removeprefix("ray://").rpartition(":")
         if colon:  # Ray would wait for minutes if nobody listens

@@ -30,8 +30,7 @@ class ResultTally(Tally):
 
     @property
     def share(self) -> float | None:
-        size = self.texts.size if self.texts else None
-        return self.texts.bytes / size if self.texts and size else None
+        return self.texts.bytes / self.texts.size if self.texts and self.texts.size else None
 
     def __str__(self) -> str:
         share = "" if self.share is None else f", {self.share:.0%} read"
@@ -39,9 +38,9 @@ class ResultTally(Tally):
 
 
 def with_progress(
-    results: Iterable[T], texts: Input | None = None, unit: str = "line"
+    results: Iterable[T], texts: Input | None, unit: str = "line"
 ) -> Generator[T, None, None]:
-    """Pass results on, and show how many there are so far."""
+    """Pass results on, and show how many there are so far; if `texts` is None, show nothing."""
     tally = ResultTally("translating", unit, texts=texts)
-    with show_tally(tally, sys.stderr):
+    with show_tally(tally, None if texts is None else sys.stderr):
         yield from tally.count(results)

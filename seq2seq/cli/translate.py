@@ -86,8 +86,8 @@ def translate_lines(options: TranslateOptions, opened: Opened, given: Sequence[s
         if options.output:
             output = stack.enter_context(options.output.open("w", encoding="utf-8", newline="\n"))
         # Translations that appear on a terminal show the progress themselves.
-        if lines and not (options.quiet or sys.stderr is None or output.isatty()):
-            ended = stack.enter_context(closing(status.with_progress(ended, lines)))
+        shown = None if options.quiet or output.isatty() else lines
+        ended = stack.enter_context(closing(status.with_progress(ended, shown)))
         for line_no, request in enumerate(ended, start=1):
             failed = failed or request.is_flawed
             put_best_first(request.result, options.requirements.mbr)

@@ -110,9 +110,8 @@ def run(options: TranslateFilesOptions) -> int:
     opened = open_files_engine(options)
     shards.record_options(options)
     files = find_files(options)
-    bar = None if options.quiet or sys.stderr is None else files
-    wanted = missing_shards(options, files)
-    code = finish(options, files, translate_shards(wanted, options, opened, bar))
+    shown, wanted = None if options.quiet else files, missing_shards(options, files)
+    code = finish(options, files, translate_shards(wanted, options, opened, shown))
     opened.print_stats(options.engine)
     return code
 
@@ -223,8 +222,7 @@ def translate_shards(
 
     texts = opened.text_engine(options.max_source)
     ended = warn_of_problems(texts.translate(requests()), lenient=options.json_input, **more)
-    if read is not None:
-        ended = status.with_progress(ended, read)
+    ended = status.with_progress(ended, read)
     formatted = format_of(options, opened.translator.target)
     for first in ended:
         shard, text, failed, told = begun.popleft(), "", False, list[str]()

@@ -2,7 +2,7 @@
 
 import hashlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from seq2seq.data.text.lines import check_parallel, read_lines
 LARGEST, SHARE = 500, 20  # each held-out part has one pair in SHARE, but at most LARGEST
 
 Pair = tuple[str, str]
-Files = tuple[Path, Path]  # source, target
+Files = Sequence[Path]  # source, target
 
 
 class Parts(NamedTuple):
@@ -24,7 +24,7 @@ class Parts(NamedTuple):
     leak into train, by name of the part.
     """
 
-    files: dict[str, Files]  # train, valid, test
+    files: Mapping[str, Files]  # train, valid, test
     counts: dict[str, int]
     leaks: dict[str, Leaks]
 
@@ -41,7 +41,7 @@ def language_of(text: Files, typed: tuple[str | None, str | None]) -> Pair:
 
 
 def write_parts(
-    text: Files, given: dict[str, Files | None], folder: Path, languages: Pair, *, anew: bool
+    text: Files, given: Mapping[str, Files | None], folder: Path, languages: Pair, *, anew: bool
 ) -> Parts:
     """Write train, valid and test. Parts for which no files are given are held out of the text.
 
@@ -73,7 +73,7 @@ def write_parts(
 
 
 def read_file_pairs(files: Files) -> list[Pair]:
-    check_parallel(*files, "training")
+    check_parallel(files[0], files[1], "training")
     return list(zip(*map(read_lines, files), strict=True))
 
 

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -26,7 +25,7 @@ from seq2seq.training.config.plan import Plan, check_config
 from seq2seq.training.launch import check_recordable, conf_dir
 from seq2seq.training.run import plain_values
 from seq2seq.training.run_folder import RECORD, wait_for_run
-from seq2seq.training.sweep import RESULT
+from seq2seq.training.sweep import RESULT, quote, run_training
 
 SIDES = ("source", "target")
 UNDEFINED = "is not defined for"  # in the message about a mechanism in a role
@@ -145,12 +144,6 @@ def check_keys(keys: Sequence[str], grid: Grid) -> None:
     for key in keys:
         if reason := taken.get(key) or (key.startswith("hydra.") and taken["hydra"]):
             raise ConfigError(f"{key}=... cannot be set here: {reason}")
-
-
-def quote(value: object) -> str:
-    """Quote a value for Hydra, so that it may contain any characters."""
-    escaped = re.sub(r'(\\+)(?="|$)', r"\1\1", str(value)).replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def combinations(typed: Sequence[str], grid: Grid) -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -299,10 +292,9 @@ def train_each(jobs: Sequence[Job]) -> list[str]:
         wait_for_run(job.folder)
         if job.is_trained:
             continue
-        command = [sys.executable, "-m", "seq2seq.training", *job.overrides]
-        ended = subprocess.run([*command, f"hydra.run.dir={quote(job.folder)}"])
-        if ended.returncode in (130, -2):
+        code = run_training(job.overrides, job.folder)
+        if code in (130, -2):
             raise KeyboardInterrupt
-        if ended.returncode:
-            failed.append(f"{job.folder} is left out: training failed, code {ended.returncode}")
+        if code:
+            failed.append(f"{job.folder} is left out: training failed, code {code}")
     return failed

@@ -19,7 +19,6 @@ from seq2seq.serving.document_handle import DocumentHandle
 from seq2seq.serving.errors import HTTPError, log
 from seq2seq.serving.event_loop import Value, run_off_loop
 from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
-from seq2seq.serving.languages import detect
 from seq2seq.serving.model_worker import Offer, hold_open
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import DOCUMENTS, Record
@@ -88,9 +87,7 @@ class ClientDocument:
         name, self.offer = self.handle.name, models[0]
         if source == AUTO:
             sample, _ = await self.handle.ask("sample")
-            sources = [each.source for each in models]
-            detected = await asyncio.to_thread(detect, sample["sample"], sources)
-            chosen = choose_offer(models, detected)
+            chosen, detected = await asyncio.to_thread(choose_offer, models, sample["sample"])
             if not chosen:
                 raise foreign_text(name, detected, models)
             self.offer = chosen

@@ -157,6 +157,12 @@ class Service:
                 log_variant(read_language(wanted).tag, offered)
         return matching
 
+    def language_pairs(self) -> list[tuple[str, str]]:
+        """The pairs of source and target languages, in the order of the models, without
+        duplicates.
+        """
+        return list(dict.fromkeys(pair for model in self.models.values() for pair in model.pairs))
+
     def open_models(self) -> list[ModelWorker]:
         """All models. Raises: HTTPError if no requests are accepted now."""
         if self.draining:

@@ -133,9 +133,7 @@ def split_now(
     for text_no, text in enumerate(texts, start=1):
         offer, detected = models[0], None
         if source == AUTO:
-            sources = [each.source for each in models]
-            detected = detect(text, sources, html=read is not None)
-            chosen = choose_offer(models, detected)
+            chosen, detected = choose_offer(models, text, html=read is not None)
             if not chosen and (offer.model.languages or not name):
                 refusal = foreign_text(f"text {text_no}", detected, models)
                 untouched = Document([], [], [], [text], False)
@@ -156,10 +154,15 @@ def split_now(
     return client_texts
 
 
-def choose_offer(models: Sequence[Offer], detected: DetectedLanguage) -> Offer | None:
-    """The first model that translates a detected language; None if there is none."""
+def choose_offer(
+    models: Sequence[Offer], text: str, html: bool = False
+) -> tuple[Offer | None, DetectedLanguage]:
+    """The first model that translates the language of a text, None if there is none; and the
+    language. Arguments and errors as for `detect`.
+    """
+    detected = detect(text, [each.source for each in models], html=html)
     named = (each for each in models if each.source == detected.language)
-    return next((each for each in named if not each.is_copy), None)
+    return next((each for each in named if not each.is_copy), None), detected
 
 
 def foreign_text(what: str, detected: DetectedLanguage, models: Sequence[Offer]) -> HTTPError:

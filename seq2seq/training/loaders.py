@@ -43,18 +43,12 @@ def train_loader(
 
 def build_variants(plan: Plan, prepared: Prepared) -> Augmentation | SubwordRegularization | None:
     """The generator of new forms of the training pairs in each epoch; None if they never change."""
-    seed, max_length = plan.run.seed, plan.data.max_length
-    subwords = None
+    corpus, tokenizers, subwords = prepared.train, prepared.tokenizers, None
+    shared = {"seed": plan.run.seed, "max_length": plan.data.max_length}
     if plan.bpe_dropout:
-        subwords = SubwordRegularization(
-            prepared.train,
-            prepared.tokenizers,
-            p=plan.bpe_dropout,
-            seed=seed,
-            max_length=max_length,
-        )
-    if not prepared.train.is_augmented:
+        subwords = SubwordRegularization(corpus, tokenizers, p=plan.bpe_dropout, **shared)
+    if not corpus.is_augmented:
         return subwords
-    text = RowText(prepared.train, prepared.tokenizers, prepared.word_links, plan.link_files.to_end)
-    options = [AugmentOptions(**component.augment) for component in prepared.train.components]
-    return Augmentation(text, options, seed=seed, max_length=max_length, subwords=subwords)
+    text = RowText(corpus, tokenizers, prepared.word_links, plan.link_files.to_end)
+    options = [AugmentOptions(**component.augment) for component in corpus.components]
+    return Augmentation(text, options, subwords=subwords, **shared)

@@ -7,10 +7,11 @@ torch is imported only in the functions that use it.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -163,12 +164,24 @@ def run_in_fresh_processes() -> float | None:
     Raises: ConfigError if the command fails; it has printed a message of its own by then.
     """
     hydra = HydraConfig.get()
-    folder = hydra.runtime.output_dir
-    quoted = folder.replace("\\", "\\\\").replace('"', '\\"')
-    command = [sys.executable, "-m", "seq2seq.training", *hydra.overrides.task]
-    command += [f'hydra.run.dir="{quoted}"', "hydra.mode=RUN"]
-    ended = subprocess.run(command, cwd=hydra.runtime.cwd)
-    if ended.returncode:
-        raise ConfigError(f"job {hydra.job.num} of the sweep ended with code {ended.returncode}")
+    folder, typed = hydra.runtime.output_dir, [*hydra.overrides.task, "hydra.mode=RUN"]
+    if code := run_training(typed, folder, hydra.runtime.cwd):
+        raise ConfigError(f"job {hydra.job.num} of the sweep ended with code {code}")
     value: float | None = json.loads(Path(folder, RESULT).read_text(encoding="utf-8"))["value"]
     return value
+
+
+def run_training(overrides: Sequence[str], folder: Path | str, cwd: str | None = None) -> int:
+    """Run the command that trains with these options, in this folder of the run. Returns: its code.
+
+    Args:
+        cwd: folder in which the command runs; None = that of this process.
+    """
+    command = [sys.executable, "-m", "seq2seq.training", *overrides]
+    return subprocess.run([*command, f"hydra.run.dir={quote(folder)}"], cwd=cwd).returncode
+
+
+def quote(value: object) -> str:
+    """Quote a value for Hydra, so that it may contain any characters."""
+    escaped = re.sub(r'(\\+)(?="|$)', r"\1\1", str(value)).replace('"', '\\"')
+    return f'"{escaped}"'

@@ -15,7 +15,7 @@ from seq2seq.decoding.search import Hypothesis
 from seq2seq.metrics.scoring import clean_line
 from seq2seq.models.candidates import certain
 from seq2seq.text.languages import is_spaceless, space_between
-from seq2seq.text.tokenization.directions import PLAIN, Direction, Directions
+from seq2seq.text.tokenization.directions import Direction, Directions
 from seq2seq.text.tokenization.splitting import split_into_parts
 from seq2seq.text.tokenization.tokenizer import SEPARATOR, Tokenizers
 from seq2seq.translation.request import Translation, TranslationRequest
@@ -53,18 +53,15 @@ class TextCodec:
         """The pieces of each text, without the tag."""
         return self.tokenizers.source.encode_batch([clean_line(text) for text in texts])
 
-    def direction_of(self, request: TranslationRequest, length: int) -> Direction:
+    def direction_of(self, request: TranslationRequest) -> Direction:
         """The direction of a text, with as much of its context before it as fits.
-
-        Args:
-            length: number of pieces of the text.
 
         Raises: ConfigError as `Directions.find`.
         """
         direction = self.directions.find(request.source_language, request.target_language)
         if not self.context:
             return direction
-        before, room = direction.before, self.limit - length - 1
+        before, room = direction.before, self.limit - len(request.ids or ()) - 1
         for ids in reversed(self.encode(request.context[-self.context :])):
             earlier = (*direction.before, *ids, self.tokenizers.source.tag_id(SEPARATOR))
             room -= len(earlier)
@@ -73,19 +70,13 @@ class TextCodec:
             before = earlier + before
         return direction._replace(before=before)
 
-    def endless_words(
-        self, text: str, ids: Sequence[int], language: str | None = None
-    ) -> dict[str, int]:
+    def endless_words(self, request: TranslationRequest) -> dict[str, int]:
         """The words of a text that have more than `LONGEST_WORD` pieces, with their numbers of
         pieces.
-
-        Args:
-            ids: pieces of the text.
-            language: language of the text.
         """
-        if is_spaceless(language) or len(ids) <= LONGEST_WORD:
+        if is_spaceless(request.direction.source) or len(request.ids or ()) <= LONGEST_WORD:
             return {}
-        text = clean_line(text)
+        text = clean_line(request.text)
         ends = [end for _, end in self.tokenizers.source.spans(text)]
         words = ((match[0], *match.span()) for match in re.finditer(r"\S+", text))
         counts = {word: bisect_right(ends, b) - bisect_right(ends, a) for word, a, b in words}
@@ -108,26 +99,19 @@ class TextCodec:
         room = self.max_length and self.max_length - len(request.direction.start)
         return Requirements(rules, vocabulary, text, prefix, *phrases, room)
 
-    def sentences_of(
-        self,
-        request: TranslationRequest,
-        requirements: Requirements | None,
-        ids: list[int] | None = None,
-    ) -> list[SentenceRequest]:
-        """The sentences to decode for a text, in its direction; also sets `request.copied`.
+    def sentences_of(self, request: TranslationRequest) -> list[SentenceRequest]:
+        """The sentences to decode for a text, in its direction and with its requirements; also sets
+        `request.copied`.
 
         There is usually one sentence, but several if the text is too long or contains endless
         words, and none if it is blank or has only endless words.
-
-        Args:
-            ids: pieces of the text from `encode`; None = encode it here.
         """
-        source, text = self.tokenizers.source, clean_line(request.text)
-        rows = [ids if ids is not None else self.encode([text])[0]]
-        direction, start = request.direction, list(map(certain, request.direction.start))
+        text, rows = clean_line(request.text), [request.ids or []]
+        direction, requirements = request.direction, request.requirements
+        start = list(map(certain, direction.start))
         if request.endless or len(rows[0]) > self.limit - 1:
             parts, request.copied = self._cut(text, request.endless)
-            rows = source.encode_batch(parts)
+            rows = self.tokenizers.source.encode_batch(parts)
         elif not text.strip():
             rows = []
         return [
@@ -160,10 +144,7 @@ class TextCodec:
         return parts, copied
 
     def translations_of(
-        self,
-        parts: Sequence[list[Hypothesis]],
-        direction: Direction = PLAIN,
-        copied: Sequence[str] = (),
+        self, request: TranslationRequest, parts: Sequence[list[Hypothesis]]
     ) -> list[Translation]:
         """The translations of a text, best first: the best hypotheses of all parts joined, then the
         second best, and so on.
@@ -173,15 +154,14 @@ class TextCodec:
 
         Args:
             parts: hypotheses of each part, best first.
-            direction, copied: arguments of `join`.
         """
-        start = len(direction.start)  # the given tags are no part of a translation
+        start = len(request.direction.start)  # the given tags are no part of a translation
         finite = [[h for h in part if math.isfinite(h.score)] for part in parts]
         ranks = list(zip(*finite, strict=False))[: MOST_JOINED if len(parts) > 1 else None]
         texts = iter(self.tokenizers.target.decode_batch([h.ids for rank in ranks for h in rank]))
         return [
             Translation(
-                self.join([next(texts) for _ in rank], direction, copied),
+                self.join(request, [next(texts) for _ in rank]),
                 sum(h.score for h in rank) / len(rank),
                 [i for h in rank for i in (h.ids if h.truncated else [*h.ids, EOS])[start:]],
                 tuple(value for h in rank for value in h.token_logp[start:]),
@@ -191,16 +171,10 @@ class TextCodec:
             for rank in ranks
         ]
 
-    def join(
-        self, texts: Sequence[str], direction: Direction = PLAIN, copied: Sequence[str] = ()
-    ) -> str:
-        """Join the translations of the parts of a text, without spaces around the result.
-
-        Args:
-            texts: translations of the parts.
-            direction: direction of translation.
-            copied: texts to put before each part and after the last, separated by spaces.
+    def join(self, request: TranslationRequest, texts: Sequence[str]) -> str:
+        """Join the translations of the parts of a text and its copied texts, which are separated by
+        spaces, without spaces around the result.
         """
-        rows = (text.strip() for row in zip_longest(copied, texts, fillvalue="") for text in row)
-        between = " " if any(copied) else space_between(direction.target)
-        return between.join(filter(None, rows))
+        rows = zip_longest(request.copied, texts, fillvalue="")
+        between = " " if any(request.copied) else space_between(request.direction.target)
+        return between.join(filter(None, (text.strip() for row in rows for text in row)))

@@ -133,7 +133,7 @@ class TranslationRequest(Request):
         inserted: texts of tags, which are in the document even if the translation lacks them.
         checked: True to report a problem if the best translation lacks a placeholder of the text.
         place: name of the text in messages, such as `line 7`.
-        ids: pieces of the text from `TextCodec.encode`, if already known.
+        ids: pieces of the text from `TextCodec.encode`; set on submission if None.
         direction: direction of translation, set on submission.
         requirements: requirements of the translation, set on submission; None = no requirements.
         endless: words too long to translate, which are copied, with their numbers of pieces.

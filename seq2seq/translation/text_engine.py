@@ -49,10 +49,12 @@ class TextEngine(RequestEngine[TranslationRequest]):
         """
         requests = [request for request in requests if not request.ended]
         unknown = [request for request in requests if request.ids is None]
-        rows = iter(self.codec.encode([request.text for request in unknown]))
+        rows = self.codec.encode([request.text for request in unknown])
+        for request, ids in zip(unknown, rows, strict=True):
+            request.ids = ids
         for request in requests:
             try:
-                self._prepare(request, next(rows) if request.ids is None else request.ids)
+                self._prepare(request)
             except (ConfigError, DataError) as error:
                 request.refuse(error)
             except Seq2SeqError as error:
@@ -63,18 +65,18 @@ class TextEngine(RequestEngine[TranslationRequest]):
                 self._end(request, [])
         self._decode([request for request in requests if not request.ended])
 
-    def _prepare(self, request: TranslationRequest, ids: list[int]) -> None:
+    def _prepare(self, request: TranslationRequest) -> None:
         """Create the sentences of a text; none if its words are too long and it is copied.
 
         Raises: ConfigError or DataError if the text can never be translated.
         """
-        request.direction = self.codec.direction_of(request, len(ids))
-        if endless := self.codec.endless_words(request.text, ids, request.direction.source):
+        request.direction = self.codec.direction_of(request)
+        if endless := self.codec.endless_words(request):
             message = f"has a word of {max(endless.values()):,} pieces: copied, not translated"
             request.endless = endless
             request.result.problems.append(Problem("copied", message))
         request.requirements = self.codec.requirements_of(request)
-        sentences = self.codec.sentences_of(request, request.requirements, ids)
+        sentences = self.codec.sentences_of(request)
         parts = len(sentences)
         if endless and not parts:
             request.copy()
@@ -117,7 +119,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
             for each in request.sentences
         ]
         texts = self.codec.tokenizers.target.decode_batch(rows)
-        return self.codec.join(texts, request.direction, request.copied)
+        return self.codec.join(request, texts)
 
     def advance(self) -> list[TranslationRequest]:
         """Advance the engine by one step, for everyone who uses it; return the texts that ended."""
@@ -157,13 +159,13 @@ class TextEngine(RequestEngine[TranslationRequest]):
         fails to meet.
         """
         parts = [each.hypotheses or [] for each in request.sentences]
-        found = self.codec.translations_of(parts, request.direction, request.copied)
+        found = self.codec.translations_of(request, parts)
         if requirements := request.requirements:
             # Of translations cut off at the length limit, some meet the requirements and some do
             # not. Some contain text that only looks like a placeholder of the source.
             found.sort(key=lambda translation: requirements.rank(translation.text))
             if requirements.drop_unsatisfied(found[0].text if found else None):
-                self._divide(request, self.codec.sentences_of(request, requirements))
+                self._divide(request, self.codec.sentences_of(request))
                 self._decode([request])
                 return
             find = requirements.find_unsatisfied
@@ -177,8 +179,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
         if request.requirements:
             request.requirements.terms.clear()
         start = len(request.direction.start)
-        pieces = sentence.source[len(request.direction.before) : -1]
-        (whole,) = self.codec.sentences_of(request, request.requirements, pieces)
+        (whole,) = self.codec.sentences_of(request)
         going = [
             replace(whole, prefix=[*whole.prefix[:start], *each.ids[start:]])
             for each in nexts
@@ -199,6 +200,6 @@ class TextEngine(RequestEngine[TranslationRequest]):
             ended: alternatives that were complete after one piece.
         """
         bests = [each.hypotheses[0] for each in request.sentences if each.hypotheses]
-        found = self.codec.translations_of([[*ended, *bests]], request.direction, request.copied)
+        found = self.codec.translations_of(request, [[*ended, *bests]])
         best = {each.text: each for each in sorted(found, key=lambda each: each.score)}
         self._end(request, sorted(best.values(), key=lambda each: -each.score))

@@ -139,12 +139,10 @@ class Translator(Scorer):
         is_untested = workers == "auto" and sys.platform != "linux"
         if count == 1 or self.device.type != "cpu" or is_untested:
             return engine
+        build: Any = partial(decoding.build_engine, self.model, precision)
         if is_native(model):  # already converted, so all processes can share it
-            build = partial(Engine, model, search, guide, shortlist, **values)
-        else:
-            build = partial(
-                decoding.build_engine, self.model, precision, search, guide, shortlist, **values
-            )
+            build = partial(Engine, model)
+        build = partial(build, search, guide, shortlist, **values)
         return Workers(engine, build, count, min_requests=minimum)
 
     def text_engine(

@@ -15,6 +15,8 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -204,7 +206,8 @@ def test_without_a_terminal_progress_is_shown_as_lines(
             yield line
 
     before = set(threading.enumerate())
-    assert len(list(status.with_progress(results()))) == 2
+    unknown: Any = SimpleNamespace(size=None, bytes=0)
+    assert len(list(status.with_progress(results(), unknown))) == 2
     assert set(threading.enumerate()) <= before
 
 

@@ -13,18 +13,17 @@ import pytest
 from helpers.builders import small_model
 from helpers.commands import Command, refused
 from helpers.tiny_runs import TINY_MODEL, demo_lines
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import tensor
 
 from seq2seq.base.errors import ConfigError, DataError
-from seq2seq.comparison import memory, training
+from seq2seq.comparison import memory
 from seq2seq.comparison.maps import draw_weights, find_sentence
 from seq2seq.comparison.memory import decoding_by_length, measure_memory, training_by_length
 from seq2seq.comparison.runs import best_validation, validations
 from seq2seq.comparison.splits import connect_pairs, hold_out, language_of, write_parts
-from seq2seq.comparison.training import Grid, combinations, quote
+from seq2seq.comparison.training import Grid, combinations
 from seq2seq.data.text.leaks import count_leaks, fold_text
 
 SOME = [(f"line {n}", f"z {n}") for n in range(60)]  # enough to be divided
@@ -173,12 +172,6 @@ def test_one_role_at_a_time_has_another_mechanism() -> None:
     assert first[0] == "gqa"
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_characters="\0\n\r"), min_size=1))
-def test_hydra_reads_a_quoted_name_as_it_is(name: str) -> None:
-    (parsed,) = OverridesParser.create().parse_overrides([f"x={quote(name)}"])
-    assert parsed.value() == name
-
-
 @pytest.mark.parametrize("mode", [min, max])
 def test_the_best_validation_is_found_whether_more_or_less_is_better(
     tmp_path: Path, mode: object
@@ -272,7 +265,7 @@ REFUSED = {
 def test_mistakes_are_reported_before_anything_is_trained(
     typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seq2seq: Command
 ) -> None:
-    monkeypatch.setattr(training.subprocess, "run", lambda *_: pytest.fail("it trained"))
+    monkeypatch.setattr(subprocess, "run", lambda *_: pytest.fail("it trained"))
     ended = seq2seq("compare", *demo_text(tmp_path), *typed.split(), "-o", tmp_path / "out")
     assert REFUSED[typed] in refused(ended)
 

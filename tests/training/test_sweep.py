@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from helpers.tiny_runs import train_command
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given
+from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 
-from seq2seq.training.sweep import JobFailedError, Sweep, run_job
+from seq2seq.training.sweep import JobFailedError, Sweep, quote, run_job
 
 SHORT = ("trainer.max_steps=2", "trainer.val_check_interval=2")
 
@@ -135,3 +138,9 @@ def test_the_summary_has_a_line_for_each_job_of_this_sweep(
     ]
     assert run_job(lambda _: 31.2, config) == 31.2
     assert "sweep of 2 jobs: " in sweep.summary()
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0\n\r"), min_size=1))
+def test_hydra_reads_a_quoted_name_as_it_is(name: str) -> None:
+    (parsed,) = OverridesParser.create().parse_overrides([f"x={quote(name)}"])
+    assert parsed.value() == name

@@ -103,8 +103,9 @@ def test_a_text_becomes_sentences(translator: Translator) -> None:
     def sentences_of(
         text: str, prefix: str = "", ids: list[int] | None = None
     ) -> list[SentenceRequest]:
-        request = TranslationRequest(text, prefix)
-        return codec.sentences_of(request, codec.requirements_of(request), ids)
+        request = TranslationRequest(text, prefix, ids=ids or codec.encode([text])[0])
+        request.requirements = codec.requirements_of(request)
+        return codec.sentences_of(request)
 
     assert sentences_of("") == sentences_of(" \n") == []
     (short,), long = sentences_of("Ja."), sentences_of(TEXTS[-2], "A dog ")
@@ -303,9 +304,9 @@ def test_an_overlong_word_is_copied_and_reported(translator: Translator) -> None
     assert [each.is_flawed for each in (plain, copied, words)] == [False, True, False]
     assert not any(str(each.message).startswith("line 3 has a word") for each in told)
     # Languages without spaces between words have no overlong words.
-    ids = engine.codec.encode([endless])[0]
-    assert not engine.codec.endless_words(endless, ids, "zh")
-    assert [*engine.codec.endless_words(endless, ids)] == ["xy" * 500]
+    assert [*engine.codec.endless_words(copied)] == ["xy" * 500]
+    copied.direction = copied.direction._replace(source="zh")
+    assert not engine.codec.endless_words(copied)
 
 
 @pytest.mark.filterwarnings("ignore:cut off at the length")
@@ -332,7 +333,9 @@ def test_a_sentence_with_an_overlong_address_is_translated_around_it(
 
 def test_a_translation_has_no_spaces_around_it(translator: Translator) -> None:
     codec = translator.text_engine(Engine(translator.model, Greedy())).codec
-    assert codec.join([" A dog. "]) == "A dog." and codec.join([" A. ", " B. "]) == "A. B."
+    request = TranslationRequest("Ein Hund.")
+    assert codec.join(request, [" A dog. "]) == "A dog."
+    assert codec.join(request, [" A. ", " B. "]) == "A. B."
 
 
 @pytest.mark.parametrize("search", [Greedy(), Beam(beam_size=2, length_ratio=0, length_extra=3)])

@@ -349,12 +349,13 @@ def test_the_parts_of_a_text_are_joined_rank_by_rank(translator: Translator) -> 
     )
     first = [Hypothesis(a, -1.0, -1.0), Hypothesis(b, -2.0, -2.0)]
     second = [Hypothesis(ids, score, score) for ids, score in ((c, -3.0), (d, -5.0), (e, -6.0))]
-    joined = codec.translations_of([first, second])
+    request = TranslationRequest("A B.")
+    joined = codec.translations_of(request, [first, second])
     assert [(t.text, t.score) for t in joined] == [("A C", -2.0), ("B D", -3.5)]
     assert joined[0].ids == [*a, EOS, *c, EOS]
-    alone = codec.translations_of([first])
+    alone = codec.translations_of(request, [first])
     assert [(t.text, t.score) for t in alone] == [("A", -1.0), ("B", -2.0)]
-    assert codec.translations_of([]) == []
+    assert codec.translations_of(request, []) == []
 
 
 def test_options_of_a_search_override_those_of_the_model(

@@ -66,11 +66,6 @@ def select_choice(options: ChoiceOptions, model: Path, translator: Translator) -
     return ExplainedChoice(wanted, shape, why if why == GUESS or wanted == choice else "")
 
 
-def model_shape(alignment: Alignment) -> Shape:
-    _, layers, heads, *_ = alignment.weights.shape
-    return layers, heads
-
-
 def apply_options(choice: Choice, options: ChoiceOptions, shape: Shape) -> Choice:
     """The choice, changed as the options say. A new layer resets everything else; a new head or
     shift resets the thresholds, and source words compete.
@@ -92,25 +87,24 @@ def head_option(options: ChoiceOptions, shape: Shape) -> int | None:
 
 
 def rank_choices(
-    options: ChoiceOptions, alignments: Iterable[Alignment | None], reference: Sequence[Links]
-) -> tuple[list[Candidate], Shape]:
-    """All choices that the options allow, best first, and the shape of the model.
+    options: ChoiceOptions,
+    shape: Shape,
+    alignments: Iterable[Alignment | None],
+    reference: Sequence[Links],
+) -> list[Candidate]:
+    """All choices that the options allow for a model, best first.
 
     Raises: ConfigError for a layer or head that the model does not have, and if no pair can be
         aligned.
     """
-    candidates, missed = None, 0
+    choices.check_choice(apply_options(Choice(0, 0, None), options, shape), *shape)
+    candidates, aligned = CandidateCounts(*shape), 0
     for alignment, links in zip(alignments, reference, strict=True):
         if alignment is None:
-            missed += len(links.sure)
-            continue
-        if candidates is None:
-            shape = model_shape(alignment)
-            choices.check_choice(apply_options(Choice(0, 0, None), options, shape), *shape)
-            candidates = CandidateCounts(*shape)
-        candidates.add(alignment, links)
-    if candidates is None:
+            candidates.sure += len(links.sure)  # links that no choice can find
+        else:
+            candidates.add(alignment, links)
+            aligned += 1
+    if not aligned:
         raise ConfigError("--choose needs pairs that can be aligned: there are none")
-    candidates.sure += missed  # links that no choice can find
-    allowed = [c for c in candidates.rank() if apply_options(c.choice, options, shape) == c.choice]
-    return allowed, shape
+    return [c for c in candidates.rank() if apply_options(c.choice, options, shape) == c.choice]

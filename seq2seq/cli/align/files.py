@@ -148,8 +148,8 @@ def choose_and_save(
 ) -> list[str]:
     """Save the best choice, and add all choices to `entry`. Returns: the best ones as text."""
     links, gold = direction.reference, options.files.gold
-    alignments = direction.alignments(options, texts)
-    ranked, shape = choice.rank_choices(direction.options, alignments, links)
+    alignments, shape = direction.alignments(options, texts), direction.translator.shape
+    ranked = choice.rank_choices(direction.options, shape, alignments, links)
     best, counts = ranked[0]
     known = {"aer": round(counts.aer, 4), "pairs": len(links), "gold": str(gold)}
     path = save_choice(direction.checkpoint, best, **known)

@@ -81,8 +81,7 @@ def check_arguments(options: EvaluateOptions, paths: list[Path]) -> None:
     check_seed()
     for name in options.metrics or ():
         METRICS.check_unclaimed(name)
-    if options.metrics:
-        find_metrics(options.metrics)
+    find_metrics(options.metrics or ())
 
 
 def run(options: EvaluateOptions) -> int:

@@ -134,11 +134,7 @@ def place_of(request: Request) -> tuple[Kind, str, str]:
 
 async def language_pairs_of_glossaries(service: Service, request: Request) -> Any:
     """The pairs of languages that glossaries may have: those of the models."""
-    models = service.models.values()
-    every = (pair for model in models for pair in model.pairs)
-    pairs = dict.fromkeys(
-        (language_code(source), language_code(target)) for source, target in every
-    )
+    pairs = dict.fromkeys(tuple(map(language_code, pair)) for pair in service.language_pairs())
     return {"supported_languages": [{"source_lang": a, "target_lang": b} for a, b in pairs]}
 
 

@@ -92,14 +92,14 @@ async def download_file(service: Service, request: Request) -> Any:
 async def languages(service: Service, request: Request) -> Any:
     """The source languages, and the target languages of each."""
     targets: dict[str, list[str]] = {}
-    for source, target in language_pairs(service):
+    for source, target in service.language_pairs():
         targets.setdefault(source, []).append(target)
     return [{"code": n, "name": english_name(n), "targets": each} for n, each in targets.items()]
 
 
 async def settings(service: Service, request: Request) -> Any:
     """The settings of the service, in the form that LibreTranslate uses for its own."""
-    pair = next(iter(language_pairs(service)), ())
+    pair = next(iter(service.language_pairs()), ())
     sides = zip(("source", "target"), pair, strict=False)
     return {
         "keyRequired": service.keys is not None,
@@ -109,11 +109,6 @@ async def settings(service: Service, request: Request) -> Any:
         "supportedFilesFormat": readable_suffixes() if service.storage else [],
         "language": {n: {"code": code, "name": english_name(code)} for n, code in sides},
     }
-
-
-def language_pairs(service: Service) -> list[tuple[str, str]]:
-    """The pairs of source and target languages, in the order of the models, without duplicates."""
-    return list(dict.fromkeys(pair for model in service.models.values() for pair in model.pairs))
 
 
 ROUTES: Routes = {
