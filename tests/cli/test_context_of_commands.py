@@ -37,6 +37,11 @@ def test_a_document_is_translated_with_context(
     assert seq2seq("translate", model, *LINES).lines != right
 
 
+def test_each_text_is_a_document(seq2seq: Command, model: Path, right: list[str]) -> None:
+    ended = seq2seq("translate", model, "--document", LINES[0], " ".join(LINES[:2]))
+    assert ended.lines == [right[0], " ".join(right[:2])] and ended.code == 0
+
+
 def test_a_test_set_is_translated_with_context(
     seq2seq: Command, model: Path, right: list[str], tmp_path: Path
 ) -> None:
