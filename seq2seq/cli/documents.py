@@ -143,6 +143,7 @@ def translate_documents(options: TranslateOptions, opened: Opened, given: Path |
     if isinstance(given, Path):
         with given.open("rb") as file:
             contents = open_file(str(file.name), file.read(LONGEST + 1), cut)
+        parts = [contents]
     else:
         open_text, end = open_html if options.html else open_plain, b"\n" if given else b""
         parts = [open_text(text, cut) for text in given or [read_input(options)]]
@@ -152,7 +153,7 @@ def translate_documents(options: TranslateOptions, opened: Opened, given: Path |
     copies = opened.rules is not None and opened.rules.placeholders.pattern is not None
     checked = options.requirements.keep in (None, "placeholders")
     wishes: Any = {"copies": copies, "context": translator.context, "checked": checked}
-    requests = [*requests_of(contents.documents, **wishes)]
+    requests = [each for part in parts for each in requests_of(part.documents, **wishes)]
     for number, request in enumerate(requests, start=1):
         request.place = f"sentence {number}"
     tally = Tally("translated", "sentences", len(requests))

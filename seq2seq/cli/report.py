@@ -9,7 +9,7 @@ import csv
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from itertools import islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -43,13 +43,16 @@ class ReportOptions(ModelOptions):
 
 
 class TestText(NamedTuple):
-    """The first pairs of a test set with `total` pairs, with their tag or languages, if any."""
+    """The first pairs of a test set with `total` pairs, with their tag or languages, if any. Its
+    second corpus, and each one after that, begins at one of `starts`.
+    """
 
     name: str
     pairs: list[tuple[str, str]]
     total: int
     tag: str | None
     languages: Any
+    starts: list[int] = []
 
 
 def run(options: ReportOptions) -> None:
@@ -136,13 +139,15 @@ def find_test(options: ReportOptions, data: Mapping[str, Any]) -> TestText:
         first = (asked or components)[0]
         key = first.tag, first.languages
         chosen = [each for each in components if (each.tag, each.languages) == key]
-        pairs = [pair for component in chosen for pair in component.text.pairs()]
+        corpora = [[*component.text.pairs()] for component in chosen]
+        pairs, starts = [*chain.from_iterable(corpora)], [*accumulate(map(len, corpora))]
     except DataError as error:
         raise DataError(f"{error} Or give other files: --source FILE --reference FILE") from error
     name = ", ".join(str(component.text.files[0]) for component in chosen)
     kind = "" if part == "test" else ", on which the checkpoint was chosen"
     tag, languages = (None, key[1]) if key[1] else (key[0], options.languages)
-    return TestText(f"{name}{kind}", pairs[: options.sentences], len(pairs), tag, languages)
+    asked_for = pairs[: options.sentences]
+    return TestText(f"{name}{kind}", asked_for, len(pairs), tag, languages, starts)
 
 
 def score_test_set(translator: "Translator", test: TestText) -> "Tested":
@@ -156,7 +161,7 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     from seq2seq.translation.documents import request_lines
 
     sources, references = (list(side) for side in zip(*test.pairs, strict=True))
-    requests = request_lines(sources, translator.context)
+    requests = request_lines(sources, translator.context, test.starts)
     results = translator.stream(requests, translator.engine())
     translations = [result.translations for result in results]
     hypotheses = [nbest[0].text if nbest else "" for nbest in translations]

@@ -126,6 +126,9 @@ def convert_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
             f"{where}: activation_function={shorten(activation)} should be "
             f"{' or '.join(imported.ACTIVATIONS)}"
         )
+    scale = config.get("scale_embedding", False)
+    if not isinstance(scale, bool):
+        raise DataError(f"{where}: scale_embedding={shorten(scale)} should be true or false")
     stacks = ("encoder", "decoder")
     heads = [read_integer(config, f"{s}_attention_heads", where, 1, 2**10) for s in stacks]
     widths = {read_integer(config, f"{s}_ffn_dim", where, 1, 2**20) for s in stacks}
@@ -145,7 +148,7 @@ def convert_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
         activation=imported.ACTIVATIONS[activation],
         norm_order="post",
         tie="none" if not tied else "all" if shared else "target",
-        scale=bool(config.get("scale_embedding")),
+        scale=scale,
     )
 
 

@@ -57,12 +57,15 @@ def read_many_languages(folder: Folder, configs: Configs, languages: Codes) -> I
     for name, (content, right) in wrong.items():
         if content.get(name, right) is not right:
             raise DataError(f"{path}: {name}={shorten(content[name])} should be {right}")
-    nodes = huggingface.convert_config(config, where)
+    nodes = huggingface.convert_config({"scale_embedding": True, **config}, where)
     nodes["model"]["norm_order"], nodes["position"] = "pre", dict(POSITION)
     side, codes = read_m2m100(folder, described) if VOCAB in folder else read_nllb(folder)
     if NAMES[PAD] not in side.ids or not codes:
         raise DataError(f"{path}: the vocabulary should have {NAMES[PAD]} and symbols of languages")
+    tensors = huggingface.read_weights(folder)
     size = read_integer(config, "vocab_size", where, len(side.ids), 2**24)
+    if size not in {len(each) for each in tensors.values() if each.dim()}:
+        raise DataError(f"{where}: vocab_size={size}, but the weights lack a matrix of such height")
     unnamed = {TAG.format(f"row {i}"): i for i in range(len(side.ids), size)}
     tags = {NAMES[BOS]: TAG.format(NAMES[BOS]), **dict(zip(unnamed, unnamed, strict=True))}
     pad, end = (side.ids[NAMES[symbol]] for symbol in (PAD, EOS))
@@ -71,8 +74,8 @@ def read_many_languages(folder: Folder, configs: Configs, languages: Codes) -> I
     starts = ("decoder_start_token_id", "eos_token_id", "forced_eos_token_id")
     expected = [("pad_token_id", NAMES[PAD], pad), *((name, NAMES[EOS], end) for name in starts)]
     huggingface.check_ids(configs, expected, path)
-    tensors = huggingface.without_positions(huggingface.read_weights(folder), path, pad)
-    tensors.setdefault(huggingface.BIAS, torch.zeros(size))
+    tensors = huggingface.without_positions(tensors, path, pad)
+    tensors[huggingface.BIAS] = torch.zeros(size)  # as transformers, which reads none
     nodes |= huggingface.read_other_nodes(configs, languages, where, 1024)
     names = partial(huggingface.list_huggingface_names, nodes)
     named = imported.Tensors(path, tensors, names)

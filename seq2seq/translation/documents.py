@@ -2,7 +2,7 @@
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -42,16 +42,19 @@ def requests_of(
 
 
 def request_lines(
-    lines: Iterable[str], context: int, **wishes: Any
+    lines: Iterable[str], context: int, starts: Container[int] = (), **wishes: Any
 ) -> Iterator[TranslationRequest]:
     """The requests for lines that are sentences of documents, which blank lines end.
 
     Args:
         context: number of lines before each that the model reads as well.
+        starts: lines, from 0, before which a document ends in any case.
         wishes: other fields of every request.
     """
     earlier: deque[str] = deque(maxlen=context)
     for number, line in enumerate(lines, start=1):
+        if number - 1 in starts:
+            earlier.clear()
         yield TranslationRequest(line, context=[*earlier], place=f"line {number}", **wishes)
         if line.strip():
             earlier.append(line)

@@ -232,7 +232,9 @@ def copied(written: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
 CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"model_type": "nllb-moe"}, "model_type='nllb-moe' should be 'marian' .OPUS-MT. or 'm2m_100'"),
     ({"vocab_size": 10}, "vocab_size=10 should be a whole number from "),
-    ({"vocab_size": 300}, r"model\.shared\.weight is .*it should be \(300, 32\)"),
+    ({"vocab_size": 300}, "vocab_size=300, but the weights lack"),
+    ({"vocab_size": 2**24}, "vocab_size=16777216, but the weights lack"),
+    ({"scale_embedding": "false"}, "scale_embedding='false' should be true or false"),
     ({"d_model": "32"}, "d_model='32' should be a whole number"),
     ({"encoder_layers": 3}, r"weights lack model\.encoder\.layers\.2"),
     ({"decoder_layers": 10**9}, "decoder_layers=1000000000 should be a whole number"),
@@ -255,6 +257,25 @@ def test_an_odd_configuration_is_refused_by_name(
     with pytest.raises(DataError, match=words) as refused:
         read_folder(folder, NONE)
     assert str(folder) in str(refused.value)
+
+
+@pytest.mark.parametrize("form", ["nllb", "m2m"])
+@torch.no_grad()
+def test_what_is_not_said_is_as_in_transformers(copied: Any, form: str) -> None:
+    """Embeddings are scaled unless the configuration says otherwise, and logits have no bias."""
+    import transformers
+
+    folder = copied(form)
+    edit(folder / "config.json", lambda content: content.pop("scale_embedding"))
+    size = len(read_folder(folder, NONE).maps[0].ids) - 1
+    edit_tensors(folder, lambda tensors: tensors.update(final_logits_bias=torch.randn(1, size)))
+    imported = read_folder(folder, NONE)
+    ids, ours = their_ids(imported), imported.to_saved().build()
+    model = transformers.M2M100ForConditionalGeneration.from_pretrained(folder).eval()
+    rows, start = torch.tensor([[7, 8, 9, EOS]]), torch.tensor([[BOS, 9, 8]])
+    expected = model(ids[rows], decoder_input_ids=ids[start]).logits[..., ids[4:100]]
+    found = ours.logits(ours(rows, start).hidden)[..., 4:100]
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
 def drop_languages(content: Any) -> None:

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from seq2seq.data.corpus.blocks import EMPTY, KEPT
+from seq2seq.data.corpus.blocks import KEPT
 from seq2seq.data.corpus.ragged_array import RaggedArray
 
 
 def count_preceding(outcomes: np.ndarray, pairs: Sequence[int]) -> np.ndarray:
-    """The number of rows before each row in its document, (rows,). A document ends at a pair with
-    an empty side, and at the end of a component.
+    """The number of rows before each row in its document, (rows,). A document ends at a pair that
+    is left out, because a side is empty or too long, and at the end of a component.
 
     Args:
         outcomes: (pairs,) outcome of each pair of the files, see `Corpus`.
         pairs: number of pairs of each component.
     """
-    ends = outcomes == EMPTY
+    ends = outcomes != KEPT
     ends[np.cumsum([0, *pairs[:-1]])] = True
     document = np.cumsum(ends)[outcomes == KEPT]
     preceding: np.ndarray = np.arange(len(document)) - np.searchsorted(document, document)

@@ -8,12 +8,17 @@ import pytest
 from helpers.tiny_runs import demo_lines, plan_of, prepared_for, tiny_overrides, train_tiny
 
 from seq2seq.base.errors import ConfigError
+from seq2seq.base.symbols import EOS
 from seq2seq.data.batches.batch import make_batch
 from seq2seq.data.corpus.context import ContextArray, count_preceding
 from seq2seq.data.corpus.corpus import Corpus
 from seq2seq.data.prepare import Prepared
+from seq2seq.decoding.constraints.lexical import Vocabulary
+from seq2seq.text.tokenization.directions import Directions
 from seq2seq.text.tokenization.tokenizer import SEPARATOR, Tokenizer
 from seq2seq.training.build import describe_run
+from seq2seq.translation.codec import TextCodec
+from seq2seq.translation.documents import request_lines
 from seq2seq.translation.translator import Translator
 
 LONG = " ".join(["Haus"] * 200)
@@ -43,15 +48,19 @@ def expected(
     rows: list[list[int]] = []
     for documents in zip(*(text.rstrip("\n").split("\n\n") for text in texts), strict=True):
         source, target = (tokenizer.encode_batch(each.split("\n")) for each in documents)
-        kept = [s for s, t in zip(source, target, strict=True) if max(len(s), len(t)) <= most]
-        for i, ids in enumerate(kept):
+        earlier: list[list[int]] = []
+        for ids, translated in zip(source, target, strict=True):
+            if max(len(ids), len(translated)) > most:
+                earlier = []
+                continue
             row = ids
-            for before in kept[max(0, i - context) : i][::-1]:
+            for before in earlier[-context:][::-1]:
                 longer = [*before, tokenizer.tag_id(SEPARATOR), *row]
                 if len(longer) > most:
                     break
                 row = longer
             rows.append(row)
+            earlier.append(ids)
     return rows
 
 
@@ -79,6 +88,23 @@ def test_sources_begin_with_the_sentences_before_them(
     assert source.tag_id(SEPARATOR) not in source.encode_batch([f"<tag {SEPARATOR}>"])[0]
 
 
+@pytest.mark.parametrize("longest", [128, 45])
+def test_a_translator_reads_what_was_trained_on(base: Path, prefix: Path, longest: int) -> None:
+    made = prepared(base, prefix, "data.context=2", f"data.max_length={longest}")
+    directions = Directions({"source": "de", "target": "en"}, made.tokenizers)
+    vocabulary = Vocabulary(made.tokenizers.target, spaceless=False)
+    codec = TextCodec(made.tokenizers, directions, longest, None, vocabulary, context=2)
+    lines = Path(f"{prefix}.de").read_text(encoding="utf-8").split("\n")[:-1]
+    read = []
+    for request in request_lines(lines, 2):
+        request.direction = codec.direction_of(request, len(codec.encode([request.text])[0]))
+        read.append([each.source for each in codec.sentences_of(request, None)])
+    (kept,) = made.train.pair_masks()
+    expected = [[[*row, EOS]] for row in sources(made.train)]
+    assert [each for each, is_row in zip(read, kept, strict=True) if is_row] == expected
+    assert any(made.tokenizers.source.tag_id(SEPARATOR) in row for ((*row,),) in expected)
+
+
 def test_each_sentence_keeps_its_tag(base: Path, prefix: Path) -> None:
     made = prepared(base, prefix, "data.context=1", "data.languages=[de,en]")
     tokenizer = made.tokenizers.source
@@ -98,7 +124,7 @@ def test_a_corpus_is_not_the_context_of_the_next(base: Path, prefix: Path) -> No
 def test_rows_are_counted_in_their_document() -> None:
     """0 is a pair that is kept, 1 one with an empty side, 2 one that is too long."""
     outcomes = np.array([0, 0, 2, 0, 1, 1, 0, 0, 1, 0, 0], np.uint8)
-    assert count_preceding(outcomes, [7, 4]).tolist() == [0, 1, 2, 0, 0, 0, 1]
+    assert count_preceding(outcomes, [7, 4]).tolist() == [0, 1, 0, 0, 0, 0, 1]
     assert outcomes.tolist() == [0, 0, 2, 0, 1, 1, 0, 0, 1, 0, 0]
 
 
