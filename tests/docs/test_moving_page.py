@@ -1,6 +1,7 @@
 """docs/moving.md: the options that it gives for those of other toolkits exist."""
 
 import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -14,6 +15,13 @@ OWN = re.findall(r"^\| (`[^|]*) \| .* \| .* \| .* \|$", PAGE, re.M)
 TYPED = sorted({word for cell in OWN for word in re.findall(r"`([^`]+)`", cell)})
 
 
+@cache
+def config_of(*overrides: str) -> Any:
+    files = ("data=files", "data.source=a", "data.target=b", "data.train=x", "data.valid=x")
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("train", overrides=[*files, *overrides])
+
+
 def test_the_table_of_options_is_read() -> None:
     assert len(OWN) >= 30 and {"data.max_tokens", "init=RUN", "attn=general"} <= {*TYPED}
 
@@ -21,13 +29,11 @@ def test_the_table_of_options_is_read() -> None:
 @pytest.mark.parametrize("typed", [word for word in TYPED if word != "power"])
 def test_an_option_of_the_first_column_exists(typed: str) -> None:
     key, equals, value = typed.partition("=")
-    files = ["data=files", "data.source=a", "data.target=b", "data.train=x", "data.valid=x"]
     chosen = ["model=rnn"] if key == "attn" else []
     group = [typed] if equals and "." not in key and key != "init" else []
     if key == "init":
         key = "init.checkpoint"
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        config: Any = compose("train", overrides=[*files, *chosen, *group])
+    config = config_of(*chosen, *group)
     if key == "hydra.run.dir":
         assert "  run:\n    dir: " in (CONF / "train.yaml").read_text(encoding="utf-8")
         return

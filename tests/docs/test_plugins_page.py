@@ -214,6 +214,7 @@ for mistaken in Reads, Forgets, Shrinks:
     assert "decoder self-attention, position=rope" in shrinks
 
 
+@pytest.mark.slow
 def test_the_example_package_is_tested_by_its_own_test(site: Path) -> None:
     test = EXAMPLE / "test_sparsemax.py"
     ended = command(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", test)

@@ -71,7 +71,7 @@ def batches(count: int) -> list[tuple[Tensor, Tensor]]:
 KINDS = [*presets("attn"), *(f"position={name}" for name in presets("position"))]
 
 
-QUICK = {"mha", "reformer", "position=rope", *REFUSED}
+QUICK = {"mha", "position=rope", *REFUSED}
 
 
 @pytest.mark.parametrize(

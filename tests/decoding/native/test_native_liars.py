@@ -133,6 +133,7 @@ def test_the_self_test_finds_every_changed_operation(
         build.build_library(folder)
 
 
+@pytest.mark.slow
 def test_wrong_native_code_is_no_reason_to_skip_its_tests(
     liar: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

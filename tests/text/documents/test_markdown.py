@@ -328,5 +328,5 @@ def test_time_grows_with_the_page(unit: str) -> None:
         return time.process_time()
 
     begun = time.process_time()
-    small = cost(5000) - begun
-    assert cost(20_000) - begun - small < 7 * small + 0.5
+    small = cost(2500) - begun
+    assert cost(10_000) - begun - small < 7 * small + 0.5
