@@ -37,7 +37,7 @@ from seq2seq.attention import ATTENTION
 from seq2seq.base.errors import CheckpointError, ConfigError, DataError
 from seq2seq.base.plugins import explain_missing
 from seq2seq.base.registry import matches
-from seq2seq.checkpoint.folder import find_checkpoint, load_archive
+from seq2seq.checkpoint.folder import find_checkpoint, load_archive, save_archive
 from seq2seq.checkpoint.weights import (
     SkipInit,
     assign_weights,
@@ -89,6 +89,19 @@ class Saved(NamedTuple):
     weights: dict[str, Tensor]
     resumable: bool  # True if the file also holds the training state
     input_scales: Mapping[str, float] = NO_SCALES  # calibrated for int8, by linear layer
+
+    def write(self, path: Path, *, compressed: bool = False, **parts: Any) -> None:
+        """Write the model as a checkpoint without a training state.
+
+        Args:
+            compressed: as for `save_archive`.
+            parts: additional or different parts of its entry.
+
+        Raises: CheckpointError if the file cannot be written.
+        """
+        entry = make_entry(self.config, self.source, self.target) | parts
+        state = {f"{PREFIX}{name}": value for name, value in self.weights.items()}
+        save_archive({"state_dict": state, ENTRY: entry}, path, compressed=compressed)
 
     def build(self) -> Seq2Seq:
         """Build the model on the CPU, in evaluation mode. Its parameters share memory with

@@ -7,12 +7,12 @@ Vaswani et al. 2017, arXiv:1706.03762, average their last checkpoints.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from seq2seq import checkpoint
 from seq2seq.base.errors import CheckpointError
 from seq2seq.checkpoint.differences import RUNTIME_OPTIONS, find_differences
-from seq2seq.checkpoint.folder import KEPT, find_checkpoint, save_archive
+from seq2seq.checkpoint.folder import KEPT, find_checkpoint
 
 
 def average(files: Sequence[Path], output: Path) -> None:
@@ -36,12 +36,8 @@ def average(files: Sequence[Path], output: Path) -> None:
             raise CheckpointError(f"{file} is not the same model as {files[0]}: {words}")
         for name, value in saved.weights.items():
             sums[name] += value.double()
-    state: dict[str, Any] = {
-        f"{checkpoint.PREFIX}{name}": (total / len(files)).to(first.weights[name].dtype)
-        for name, total in sums.items()
-    }
-    entry = checkpoint.make_entry(first.config, first.source, first.target)
-    save_archive({"state_dict": state, checkpoint.ENTRY: entry}, output)
+    means = {n: (x / len(files)).to(first.weights[n].dtype) for n, x in sums.items()}
+    first._replace(weights=means).write(output)
 
 
 def list_checkpoints(folder: Path, which: Literal["best", "last"], count: int) -> list[Path]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from seq2seq import checkpoint
 from seq2seq.base.errors import DataError
-from seq2seq.checkpoint.folder import save_archive
 from seq2seq.checkpoint.weights import quantize_weights
 from seq2seq.decoding.calibration import input_maxima
 from seq2seq.functional.int8 import LEVELS
@@ -27,12 +26,10 @@ def quantize_checkpoint(file: Path, output: Path, texts: Iterable[str] | None = 
     saved = checkpoint.read(file)
     model = saved.build()
     weights, row_scales = quantize_weights(model)
-    state = {f"{checkpoint.PREFIX}{name}": value for name, value in weights.items()}
     input_scales = saved.input_scales if texts is None else calibrate(saved, texts)
-    entry = checkpoint.make_entry(saved.config, saved.source, saved.target)
     scales = {"row_scales": row_scales, "input_scales": dict(input_scales)}
-    entry |= {"format": checkpoint.INT8_FORMAT, **scales}
-    save_archive({"state_dict": state, checkpoint.ENTRY: entry}, output, compressed=True)
+    rounded = saved._replace(weights=weights)
+    rounded.write(output, compressed=True, format=checkpoint.INT8_FORMAT, **scales)
     return sum(parameter.nbytes for parameter in model.parameters())
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from seq2seq import checkpoint
 from seq2seq.base.errors import DataError
 from seq2seq.base.symbols import BOS, EOS, NAMES, UNK
-from seq2seq.checkpoint.folder import save_archive
 from seq2seq.interchange.files import Folder
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.text.tokenization import piece_model, sentencepiece
@@ -88,12 +87,11 @@ class ImportedModel(NamedTuple):
         Raises: CheckpointError if configuration and weights do not fit together, or if the file
             cannot be written.
         """
-        model = self.to_saved().build()
+        saved = self.to_saved()
+        model = saved.build()
         described = {**self.config, "imported": self.files}
-        entry = checkpoint.make_entry(described, self.source, self.target)
-        state = {f"{checkpoint.PREFIX}{name}": x for name, x in model.state_dict().items()}
         folder.mkdir(parents=True, exist_ok=True)
-        save_archive({"state_dict": state, checkpoint.ENTRY: entry}, folder / "best.ckpt")
+        saved._replace(config=described, weights=model.state_dict()).write(folder / "best.ckpt")
         return model
 
     def to_saved(self) -> checkpoint.Saved:
