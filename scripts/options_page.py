@@ -11,10 +11,11 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seq2seq.base.options import Declaration, declarations
+from seq2seq.base.options import DECLARED
 from seq2seq.data.augment.augmented_text import AugmentOptions
 from seq2seq.data.options import DataOptions
 from seq2seq.decoding import SEARCHES
@@ -84,15 +85,16 @@ def groups() -> list[Path]:
     return sorted(path for path in CONF.iterdir() if path.is_dir())
 
 
-def declared() -> dict[str, Declaration]:
+def declared() -> dict[str, "Field[Any]"]:
     """The options that classes declare, by their full names on the command line of training."""
     nodes: list[tuple[str, Any]] = [(f"{node}.", owner) for node, owner in PLAIN_NODES.items()]
     nodes += [("", RunOptions), ("data.", DataOptions), ("data.augment.", AugmentOptions)]
     nodes += [("decode.", owner) for owner in (*SEARCHES.values(), EngineOptions)]
     return {
-        f"{node}{name}": declaration
+        f"{node}{field.name}": field
         for node, owner in nodes
-        for name, declaration in declarations(owner).items()
+        for field in fields(owner)
+        if DECLARED in field.metadata
     }
 
 
@@ -100,10 +102,10 @@ def describe_range(option: str) -> str:
     """The range of an option as text: ` (0 to 10)`, ` (at least 0)`, ` (0 to below 1)`; empty if it
     has no range.
     """
-    declaration = declared().get(option)
-    if declaration is None or declaration.option.minimum == -math.inf:
+    field = declared().get(option)
+    if field is None or field.metadata[DECLARED].minimum == -math.inf:
         return ""
-    _, _, minimum, maximum, below, _ = declaration.option
+    _, _, minimum, maximum, below, _ = field.metadata[DECLARED]
     if below < math.inf:
         return f" ({minimum:,} to below {below:,})"
     return f" (at least {minimum:,})" if maximum == math.inf else f" ({minimum:,} to {maximum:,})"

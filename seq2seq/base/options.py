@@ -23,11 +23,6 @@ class Option(NamedTuple):
     below: float = math.inf  # exclusive upper bound
     instead: str = ""  # advice for a value out of range
 
-    @property
-    def typed_help(self) -> str:
-        """The help text for the command line, without the part about null."""
-        return self.help.split("; null:")[0]
-
 
 def option(
     default: Any,
@@ -50,18 +45,10 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-class Declaration(NamedTuple):
-    """An option as its class declares it."""
-
-    type: Any
-    default: Any  # REQUIRED if the option has no default
-    option: Option
-
-
-def declarations(owner: Any) -> dict[str, Declaration]:
+def declarations(owner: Any) -> dict[str, Option]:
     """The options that a class declares with `option`, by name; inherited ones first."""
     return {
-        field.name: Declaration(field.type, field.default, field.metadata[DECLARED])
+        field.name: field.metadata[DECLARED]
         for field in (dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ())
         if DECLARED in field.metadata
     }

@@ -108,7 +108,7 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
             beyond = f"large: less than {LIMIT}" if value > 0 else f"small: more than {-LIMIT}"
             problems.append(f"{prefix}{name}={value} is too {beyond} is possible")
         elif name in declared:
-            problems += list_outside(f"{prefix}{name}", value, declared[name].option)
+            problems += list_outside(f"{prefix}{name}", value, declared[name])
     for name, parameter in accepted.items():
         if name not in options and parameter.default is inspect.Parameter.empty:
             problems.append(f"{prefix}{name} is missing: {describe_type(parameter.annotation)}")

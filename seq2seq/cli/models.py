@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translation.translator import Translator
 
-SAMPLES = declarations(SampleOptions)["samples"].option.maximum
-WORKERS = declarations(EngineOptions)["workers"].option.help
+SAMPLES = declarations(SampleOptions)["samples"].maximum
+WORKERS = declarations(EngineOptions)["workers"].help
 Mean = Literal["probabilities", "log-probabilities"]
 BEST = "beam_size length_penalty penalty_form coverage patience stopping"
 LENGTHS = "length_ratio length_extra max_length min_length_ratio min_length_extra no_repeat_ngram"

@@ -118,7 +118,8 @@ def keywords_of(each: "Field[Any]", prefix: str | None) -> dict[str, Any]:
     if declared.metavar is not None:
         keywords["metavar"] = declared.metavar
     if prefix is not None:
-        keywords["help"] = f"{prefix}{declared.typed_help}".replace("%", "%%")
+        meaning, *_ = declared.help.split("; null:")  # null cannot be typed
+        keywords["help"] = f"{prefix}{meaning}".replace("%", "%%")
         if keywords["type"] is positive:
             keywords["type"] = int  # `fill` checks its range
     elif each.metadata["flags"] is not None:

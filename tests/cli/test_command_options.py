@@ -10,7 +10,7 @@ import pytest
 from helpers.commands import Command
 
 import seq2seq.cli
-from seq2seq.cli.main import COMMANDS, options_class, use_new_spelling
+from seq2seq.cli.main import COMMANDS, command_parser, options_class, use_new_spelling
 
 FOLDER = Path(seq2seq.cli.__file__).parent
 PARSER = ("main.py", "options.py")
@@ -55,3 +55,9 @@ def test_the_old_spelling_of_translate_files_works_and_names_the_new(
 def test_a_text_that_begins_like_the_old_spelling_is_a_text() -> None:
     words = ["translate", "RUN", "--", "--files are here"]
     assert use_new_spelling(words) == words
+
+
+def test_help_ends_before_the_meaning_of_null_which_cannot_be_typed() -> None:
+    typed = command_parser("translate").format_help()
+    assert "draw among this many of the best pieces only" in " ".join(typed.split())
+    assert "null" not in typed

@@ -40,15 +40,16 @@ def test_a_comment_is_the_help_text_of_the_class(file: Path) -> None:
     or on all groups, needs none.
     """
     for option in options(file):
-        declaration = DECLARED.get(full_name(file, option))
-        if declaration is None or option.key == "name":
+        field = DECLARED.get(full_name(file, option))
+        if field is None or option.key == "name":
             continue
-        is_open = declaration.default is REQUIRED or option.value.startswith(("${", "???"))
-        is_default = not is_open and yaml.safe_load(option.value) == declaration.default
-        if option.meaning == declaration.option.help:
+        meaning = field.metadata["option"].help
+        is_open = field.default is REQUIRED or option.value.startswith(("${", "???"))
+        is_default = not is_open and yaml.safe_load(option.value) == field.default
+        if option.meaning == meaning:
             assert is_open or is_default, f"{option}: say why the value is another"
         elif option.meaning:
-            assert not is_default, f"{option} should say: {declaration.option.help}"
+            assert not is_default, f"{option} should say: {meaning}"
         else:
             assert bases(file) or file.parent.name == "experiment", f"{option} is not explained"
 

@@ -292,7 +292,7 @@ def check_attention_dropout(model: Mapping[str, Any]) -> None:
 def find_search(decode: Mapping[str, Any]) -> Search:
     """The search for later translations; its length ratio is arbitrary if the corpus decides it."""
     if decode.get("length_ratio", 0) is None:
-        decode = {**decode, "length_ratio": declarations(Search)["length_ratio"].option.maximum}
+        decode = {**decode, "length_ratio": declarations(Search)["length_ratio"].maximum}
     return build_search(decode)
 
 
