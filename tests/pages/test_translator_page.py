@@ -95,7 +95,7 @@ class Answers(SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/v1/models":
             names = ("name", "source", "target", "source_name", "target_name")
-            models = [dict(zip(names, m, strict=True), links=True, beam_size=5) for m in MODELS]
+            models = [dict(zip(names, m, strict=True), links=True, context=1, beam_size=5) for m in MODELS]
             limits = {"characters": self.server.characters, "beam_size": 10, "alternatives": 10}
             self.answer({"models": models, "limits": limits})
         elif self.path == "/frontend/settings":
@@ -359,6 +359,7 @@ def test_a_word_has_alternatives_and_the_chosen_one_goes_on(
     page.wait("!document.querySelector('#ways').hidden")
     asked = stub.of("/v1/alternatives")[-1]
     assert (asked["text"], asked["prefix"], asked["count"]) == ("Eine Katze schläft.", "A ", 5)
+    assert asked["context"] == "Ein Hund läuft."
     names = [f"cat{n or ''} sleeps." for n in range(5)]
     assert texts(page, "#ways bdi") == names
     box = page.run(
@@ -421,6 +422,7 @@ def test_typing_in_the_translation_is_completed_and_tab_accepts(page: Browser, s
     proposed(page, "s", ENGLISH.index("cat"), "A s sleeps.")
     asked = stub.of("/v1/translate")[-1]
     assert (asked["text"], asked["prefix"]) == ("Eine Katze schläft.", "A s")
+    assert [each["context"] for each in stub.of("/v1/translate")] == ["", "Ein Hund läuft."]
     assert ghost(page) == " sleeps."
     assert texts(page, "#target-status") == ["Proposed: “sleeps.”. Tab accepts"]
     place = value(page).index(" sleeps")

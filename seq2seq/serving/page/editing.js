@@ -7,11 +7,11 @@ import { change, chosen, isProposed, placed, remember, state, whole } from "./st
 
 const FINISHED = /[.!?…。！？؟।]["'”’»)\]]*\s*$/u; // the end of a sentence
 
-// The fields of a request for a segment's sentence, with the sentences before it that the model reads.
-export function asked(index) {
+// The fields of a request for a text; for a segment's, with the sentences before it that the model reads.
+export function asked(text, index = 0) {
   const { name, links, languages, source, target, context } = chosen();
-  const sources = state.segments.slice(Math.max(0, index - context), index + 1).map(({ sentence }) => sentence.source);
-  return { text: sources.pop(), context: sources.join("\n"), model: name, links, ...(languages && { source, target }) };
+  const before = state.segments.slice(Math.max(0, index - context), index);
+  return { text, context: before.map(({ sentence }) => sentence.source).join("\n"), model: name, links, ...(languages && { source, target }) };
 }
 
 export function undo() {
@@ -68,7 +68,7 @@ function hold(proposal, more = {}) {
 }
 
 async function propose(signal, index, prefix) {
-  const body = { ...asked(index), ...glossary(), prefix, split: false };
+  const body = { ...asked(state.segments[index].sentence.source, index), ...glossary(), prefix, split: false };
   const best = (await ask(signal, "v1/translate", body)).sentences[0]?.translations[0];
   if (state.proposal?.index !== index || !best?.text.startsWith(prefix)) return;
   const { at, rest: old } = state.proposal;

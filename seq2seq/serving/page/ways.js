@@ -15,8 +15,9 @@ async function offer(signal, enter) {
   const word = atCursor();
   if (word?.side !== "target") return;
   const { segment } = placed()[word.index];
-  const prefix = segment.text.slice(0, wordsOf(segment, chosen().target)[word.word].start);
-  const answer = await ask(signal, "v1/alternatives", { ...asked(word.index), prefix, count: state.many });
+  const { text, sentence } = segment;
+  const prefix = text.slice(0, wordsOf(segment, chosen().target)[word.word].start);
+  const answer = await ask(signal, "v1/alternatives", { ...asked(sentence.source, word.index), prefix, count: state.many });
   const found = answer.sentences[0].translations.filter((each) => each.text.startsWith(prefix) && each.text !== prefix);
   if (!found.length) return say("There is no other way to go on here");
   ways.replaceChildren(...found.map((translation) => option(translation, word.index, prefix)));
