@@ -103,16 +103,13 @@ class Linear(FeatureAttention):
     """
 
     usual_cost = Cost("(T + S) D^2", "(T + S) D", remembers="U (D x D) and z (D) a head")
+    phi = ELU
 
     def __init__(self, place: Place, *, num_heads: int, bias: bool = True):
         super().__init__(place, num_heads=num_heads, bias=bias)
         if bias:
             nn.init.constant_(self.q.bias, -3.0)
             nn.init.constant_(self.k.bias, -3.0)
-
-    @property
-    def phi(self) -> FeatureMap:
-        return ELU
 
 
 def state_of(sums: Sums) -> dict[str, Tensor]:

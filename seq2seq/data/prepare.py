@@ -314,16 +314,11 @@ def select_text(lines: Iterable[str], max_length: int) -> Iterator[str]:
     for line in lines:
         if len(line) <= CHARACTERS_PER_PIECE * max_length:
             given = given or bool(line.strip())
-            yield from cut_line(line)
+            yield from PART.findall(line) or [line]
         else:
             instead = instead or line[:LONGEST_PART]
     if not given and instead:
         yield instead
-
-
-def cut_line(line: str) -> list[str]:
-    """Cut a line before spaces, into parts as long as possible, of at most 1,000 characters."""
-    return PART.findall(line) or [line]
 
 
 def learn_length_ratio(source: np.ndarray, target: np.ndarray, extra: int) -> float:

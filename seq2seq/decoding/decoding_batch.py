@@ -5,6 +5,7 @@ from time import perf_counter_ns
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from seq2seq.attention.page_pool import PagePool
 from seq2seq.base.symbols import PAD
@@ -214,7 +215,4 @@ def encode(model: Seq2Seq, source: Tensor) -> Encoded:
 
 def stack_padded(parts: list[Tensor], S: int) -> Tensor:
     """Tensors (B', S', ...) concatenated and padded with zeros, (B, S, ...)."""
-    whole = parts[0].new_zeros(sum(map(len, parts)), S, *parts[0].shape[2:])
-    for part, rows in zip(parts, whole.split([len(part) for part in parts]), strict=True):
-        rows[:, : part.shape[1]] = part
-    return whole
+    return torch.cat([pad(x, (0, 0) * (x.dim() - 2) + (0, S - x.shape[1])) for x in parts])

@@ -1,7 +1,7 @@
 """Score functions for one tile of flash attention, with their gradients."""
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,12 +14,15 @@ class TilePair(NamedTuple):
     k: Tensor  # (N, columns, D)
 
 
-class TileScore(Protocol):
-    """e_ij = f(q_i, k_j) for the pairs of a tile."""
+class DotScore(NamedTuple):
+    """e = scale q . k."""
+
+    scale: float
 
     @property
     def width(self) -> int:
         """Number of buffer elements needed for each pair of a query and a key."""
+        return 1
 
     def compare(self, pair: TilePair, buffer: Tensor) -> Tensor:
         """Compute the scores of a tile, (N, rows, columns).
@@ -28,6 +31,10 @@ class TileScore(Protocol):
             pair: queries and keys of the tile.
             buffer: working space of at least N * rows * columns * width elements.
         """
+        N, rows, columns = len(pair.q), pair.q.shape[1], pair.k.shape[1]
+        scores = buffer[: N * rows * columns].view(N, rows, columns)
+        keys = pair.k.transpose(1, 2)
+        return torch.baddbmm(scores, pair.q, keys, beta=0, alpha=self.scale, out=scores)
 
     def add_gradients(self, de: Tensor, pair: TilePair, buffer: Tensor, into: TilePair) -> None:
         """Add this tile's part to the gradients of queries, keys and the score's own parameters.
@@ -38,24 +45,6 @@ class TileScore(Protocol):
             buffer: contents that `compare` left for this tile; they may be overwritten.
             into: gradients to add to, with the same shapes as `pair`.
         """
-
-
-class DotScore(NamedTuple):
-    """e = scale q . k."""
-
-    scale: float
-
-    @property
-    def width(self) -> int:
-        return 1
-
-    def compare(self, pair: TilePair, buffer: Tensor) -> Tensor:
-        N, rows, columns = len(pair.q), pair.q.shape[1], pair.k.shape[1]
-        scores = buffer[: N * rows * columns].view(N, rows, columns)
-        keys = pair.k.transpose(1, 2)
-        return torch.baddbmm(scores, pair.q, keys, beta=0, alpha=self.scale, out=scores)
-
-    def add_gradients(self, de: Tensor, pair: TilePair, buffer: Tensor, into: TilePair) -> None:
         into.q.baddbmm_(de, pair.k, alpha=self.scale)
         into.k.baddbmm_(de.transpose(1, 2), pair.q, alpha=self.scale)
 
@@ -99,3 +88,6 @@ class AdditiveScore(NamedTuple):
         u = self.vectors(len(hidden))[:, None]
         into.q.addcmul_(slope.sum(2), u)
         into.k.addcmul_(slope.sum(1), u)
+
+
+TileScore = DotScore | AdditiveScore  # e_ij = f(q_i, k_j) for the pairs of a tile

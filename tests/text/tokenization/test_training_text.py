@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from seq2seq.base.errors import DataError
 from seq2seq.data.options import DataOptions
-from seq2seq.data.prepare import LONGEST_PART, cut_line, prepare, select_text
+from seq2seq.data.prepare import LONGEST_PART, prepare, select_text
 
 SHORT = ["ein hund", "", "中文中文"]
 
@@ -29,14 +29,14 @@ def test_if_all_lines_are_too_long_the_beginning_of_the_first_is_given(others: l
 @given(st.lists(st.sampled_from(["x" * 700, "yy", " ", " " * 1100, "z" * 2500, "\t"]), max_size=9))
 def test_the_parts_of_a_line_are_short_and_make_it_up(words: list[str]) -> None:
     line = "".join(words)
-    pieces = list(cut_line(line))
+    pieces = list(select_text([line], 10**6))
     assert "".join(pieces) == line
     assert all(len(part) <= LONGEST_PART for part in pieces)
     assert all(pieces) or line == ""
 
 
 def test_a_long_line_is_cut_before_a_space() -> None:
-    pieces = list(cut_line("word " * 1000))
+    pieces = list(select_text(["word " * 1000], 1000))
     assert all(part.startswith(" word") and part.endswith("word") for part in pieces[1:-1])
 
 

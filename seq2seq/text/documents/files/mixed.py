@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from seq2seq.text.documents.document import Document
 from seq2seq.text.documents.files.contents import Cutter, NumberedText
 from seq2seq.text.documents.files.dialects import Dialect
 from seq2seq.text.documents.markup import Kind, Token
@@ -14,40 +13,15 @@ from seq2seq.text.documents.xml_markup import Node, escape_xml
 PAIRS = re.compile(r"(w:[\w-]+?)-?(start|Start|end|End)")
 KEYS = ("id", "name", "change-id")
 ENDS: dict[str, Kind] = {"start": "open", "end": "close"}
-Render = Callable[[int, int], str]  # renders a span of the file
+Render = Callable[[int, int], str]  # writes a span of the file, including nested passages
 
 
-class Passage:
-    """A span of a file that contains text to translate. Passages may be nested: the paragraphs of a
-    text box are inside the paragraph to which the box is anchored.
-
-    Attributes:
-        begin, end: the span.
-        document: sentences of the passage.
-    """
-
-    __slots__ = ("begin", "document", "end")
-    begin: int
-    end: int
-    document: Document
-
-    def write(self, translated: str, render: Render) -> str:
-        """The translated passage.
-
-        Args:
-            render: function that writes a span of the file, including nested passages.
-        """
-        raise NotImplementedError
-
-
-class MixedText(Passage):
+class MixedText:
     """A passage with elements inside.
 
     Args:
         tokens: text and tags of the span, in order. A text has its characters in `text`.
     """
-
-    __slots__ = ("_text",)
 
     def __init__(self, begin: int, end: int, tokens: Iterable[Token], cut: Cutter):
         self.begin, self.end = begin, end

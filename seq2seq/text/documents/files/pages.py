@@ -13,8 +13,8 @@ from seq2seq.text.documents.files.archives import Archive, check_type, read_arch
 from seq2seq.text.documents.files.contents import Contents, Cutter, splice
 from seq2seq.text.documents.files.dialects import CONTENTS
 from seq2seq.text.documents.files.encodings import XHTML
-from seq2seq.text.documents.files.mixed import MixedText, Passage
-from seq2seq.text.documents.files.parts import AttributeText, find_nodes
+from seq2seq.text.documents.files.mixed import MixedText
+from seq2seq.text.documents.files.parts import AttributeText, Passage, find_nodes
 from seq2seq.text.documents.html_markup import HTMLReader, part_neighbours
 from seq2seq.text.documents.markup import unescape
 

@@ -14,7 +14,7 @@ from statistics import mode
 from seq2seq.text.documents.document import sentences_of
 from seq2seq.text.documents.files.contents import Cutter, NumberedText
 from seq2seq.text.documents.files.dialects import Dialect
-from seq2seq.text.documents.files.mixed import Passage, Render, find_marks, split_cells
+from seq2seq.text.documents.files.mixed import Render, find_marks, split_cells
 from seq2seq.text.documents.html_markup import ATTRIBUTE
 from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import is_language
@@ -38,14 +38,12 @@ UNFORMATTED = {"", "w:lang", "w:noProof", "lang", "altLang", "noProof", "dirty",
 SESSIONS = re.compile(r"""\s[^\s="']*\brsid\w*+\s*+=\s*+(?:"[^"]*"|'[^']*')""")
 
 
-class Paragraph(Passage):
+class Paragraph:
     """A paragraph of an Open XML file.
 
     Args:
         lost: list to which texts that cannot be translated are added.
     """
-
-    __slots__ = ("_formats", "_items", "_kind", "_lost", "_most", "_node", "_runs", "_text")
 
     def __init__(self, node: Node, kind: Dialect, cut: Cutter, lost: list[str]):
         self._node, self._kind = node, kind

@@ -12,7 +12,7 @@ from seq2seq.text.documents.files.archives import Archive, replace_entries
 from seq2seq.text.documents.files.contents import Contents, Cutter, join_contents
 from seq2seq.text.documents.files.dialects import DESCRIBED, DESCRIPTIONS, Dialect
 from seq2seq.text.documents.files.encodings import XML, EncodedText, MarkupFormat
-from seq2seq.text.documents.files.mixed import MixedText, Passage, Render, read_mixed
+from seq2seq.text.documents.files.mixed import MixedText, Render, read_mixed
 from seq2seq.text.documents.files.paragraph import Paragraph
 from seq2seq.text.documents.html_markup import ATTRIBUTE
 from seq2seq.text.documents.markup import check_count, unescape
@@ -21,7 +21,7 @@ from seq2seq.text.documents.xml_markup import Node, escape_xml, parse_xml
 LONGEST = 2**24  # total bytes of XML to read
 
 
-class AttributeText(Passage):
+class AttributeText:
     """The value of an attribute, such as the description of a picture."""
 
     def __init__(self, text: str, begin: int, end: int, cut: Cutter):
@@ -38,6 +38,10 @@ class AttributeText(Passage):
         return quoted.replace("\n", "&#10;")
 
 
+# A span of a file, `begin` to `end`, that contains text to translate: the sentences of its
+# `document`. Passages may be nested: the paragraphs of a text box are inside the paragraph to which
+# the box is anchored.
+Passage = MixedText | Paragraph | AttributeText
 # Finds the passages of a text in order. Arguments: the text, a cutter, and a list to which texts
 # that cannot be translated are added.
 Find = Callable[[str, Cutter, list[str]], Iterable[Passage]]
