@@ -73,8 +73,6 @@ def create_text(path: Path, text: str) -> None:
         write_text(stage, text)
         try:
             os.link(stage, path)
-        except FileExistsError:
-            raise
         except OSError:  # no hard links here: briefly incomplete, but exclusive
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)

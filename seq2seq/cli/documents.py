@@ -38,14 +38,12 @@ APART = (
     "text between two tags is translated separately"
 )
 # Suffixes of documents that cannot be translated.
-OTHERS = re.findall(
-    r"\w+",
-    """
+OTHER_SUFFIXES = """
     7z adoc ai arb ass azw3 bmp csv djvu doc docm dot dotx eml fb2 fodt gif ics idml indd ini
     ipynb jpeg jpg jsonl key latex log lrc mdx mhtml mobi mp3 mp4 msg numbers odg ods org ott pages
     pdf php png pot potx pps ppsx ppt ps psd pub rst rtf sbv smi ssa sub svg sxw tar tex tiff toml
-    tsv ttml typ wpd wps xhtml xls xlsm zip""",
-)
+    tsv ttml typ wpd wps xhtml xls xlsm zip"""
+OTHERS = OTHER_SUFFIXES.split()
 SAME = {".markdown": ".md", ".htm": ".html", ".xlf": ".xliff", ".yml": ".yaml"}
 ENDS = "|".join(["gz", *OTHERS, *(name[1:] for name in FORMATS)])
 # A file name rather than a text: a path, a word with a suffix, or words with a known suffix.

@@ -96,13 +96,11 @@ def cut_to_windows(path: Path) -> int:
     Incomplete windows are scored again, so that batches, and thus the last digits of scores, are
     the same as in an uninterrupted run.
     """
-    rows = ends = length = 0
+    rows = length = 0
     with path.open("a+b") as file:
         file.seek(0)
-        for number, line in enumerate(file, 1):
-            ends += len(line)
-            if number % AHEAD == 0 and line.endswith(b"\n"):
-                rows, length = number, ends
+        while len(window := [*islice(file, AHEAD)]) == AHEAD and window[-1].endswith(b"\n"):
+            rows, length = rows + AHEAD, length + sum(map(len, window))
         file.truncate(length)
     return rows
 

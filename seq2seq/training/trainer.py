@@ -173,25 +173,23 @@ def weight_callbacks(folder: Path, options: CheckpointOptions) -> list[L.Callbac
 
 def build_callbacks(plan: Plan) -> list[L.Callback]:
     """All callbacks except the one for best.ckpt, in the order in which they act on an update."""
-    ema = plan.checkpoint.ema
-    metric, mode = plan.checkpoint.metric, plan.checkpoint.direction
-    patience, command = plan.checkpoint.patience, plan.checkpoint.command
-    has_bar = sys.stdout.isatty()
-    last = LastCheckpoint(plan.folder, plan.checkpoint.every)
+    options, has_bar = plan.checkpoint, sys.stdout.isatty()
+    metric, patience, mode = options.metric, options.patience, options.direction
+    last = LastCheckpoint(plan.folder, options.every)
     callbacks = [
         RandomState(plan.run.seed),
         NextEpoch(),
         FinalValidation(),
         StopOnDivergence(plan.folder, plan.optimizer.lr),
-        MovingAverage(ema) if ema is not None else None,
+        MovingAverage(options.ema) if options.ema is not None else None,
         MeanLoss(),
         Int8Passes() if plan.trainer.precision == INT8_AWARE else None,
-        CommandScore(command, plan.trainer.timeout) if command is not None else None,
+        CommandScore(options.command, plan.trainer.timeout) if options.command else None,
         SharpestLayer(),
         Reporter(math.inf if has_bar else SILENCE),
         ProgressBar() if has_bar else None,
         Patience(metric, patience=patience, mode=mode) if patience else None,
-        *weight_callbacks(plan.folder, plan.checkpoint),
+        *weight_callbacks(plan.folder, options),
         StopOnSignal(last, plan.trainer.timeout),
         last,
     ]
