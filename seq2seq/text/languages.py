@@ -16,7 +16,7 @@ ENCODING = re.compile(r"\.(utf|iso|euc|big5|gb|koi|cp|sjis)[^@]*")
 # Scripts in locale names, such as sr_RS@latin.
 MODIFIERS = {"latin": "-Latn", "cyrillic": "-Cyrl", "arabic": "-Arab", "devanagari": "-Deva"}
 # Codes that language detectors and clients use although CLDR prefers others.
-PREFERRED = {"fil": "tl", "no": "nb"}
+PREFERRED = {"fil": "tl", "no": "nb", "pbt": "ps"}
 
 # Number of characters that count as one word in scripts without white space between words.
 WORD_LENGTHS = dict.fromkeys(("Hans", "Hant", "Hani", "Jpan", "Hira", "Kana"), 1)

@@ -26,6 +26,7 @@ SAME = {  # each language in the forms of BCP 47, ISO 639, FLORES, NLLB, OPUS, m
     "de": "de DE deu ger deu_Latn de_DE de-CH-1901 de_DE.UTF-8 de_DE.ISO-8859-1@euro",
     "pt": "pt por por_Latn pt_br pt-PT PT-BR pb",
     "nb": "nb no nor nob nob_Latn nb_NO",
+    "ps": "ps pus pbt pbt_Arab",
     "tl": "tl fil tgl tgl_Latn",
     "he": "he iw heb heb_Hebr he_IL",
     "id": "id in ind ind_Latn",

@@ -120,6 +120,9 @@ def test_a_translation_may_contain_any_character() -> None:
         ("a.ts", "const a: string = 'a dog';", "<TS>"),
         ("a.ts", '<!DOCTYPE TS [<!ENTITY a "b">]><TS>&a;</TS>', "<TS>"),
         ("a.tmx", '<tmx version="1.4"><header srclang="en"/><body/></tmx>', "two languages"),
+        ("a.yaml", "a: &dog a dog\nb: *dog\n", "a dog has an anchor"),
+        ("a.yaml", "a: !!str a dog\n", "a dog has an anchor or a tag"),
+        ("a.ts", QT.format("", "", "").replace("a dog", 'a <byte value="x1b"/>'), "<byte>"),
     ],
 )
 def test_what_would_change_otherwise_is_refused(name: str, text: str, message: str) -> None:
@@ -128,7 +131,25 @@ def test_what_would_change_otherwise_is_refused(name: str, text: str, message: s
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("&lt;b&gt;a&lt;/b&gt; &amp; dogs", "&lt;b&gt;A&lt;/b&gt; &amp; DOGS"),
+        ("<b>a</b> &amp; dogs", "<b>A</b> &amp; DOGS"),
+        ("@string/a", "@string/a"),
+        ("?android:attr/a", "?android:attr/a"),
+        ("\\@home dogs", "@HOME DOGS"),
+    ],
+)
+def test_escaped_tags_of_android_are_text_and_references_stay(value: str, expected: str) -> None:
+    frame = '<resources>\n    <string name="a">{}</string>\n</resources>\n'
+    found = translate("a.xml", frame.format(value).encode(), upper).decode()
+    assert found.replace("\\@", "@") == frame.format(expected)
+
+
 def test_what_the_toolkit_leaves_out_is_named() -> None:
+    typed = '<resources>\n    <item type="string" name="a">a dog</item>\n</resources>\n'
+    assert "<item>" in read("a.xml", typed.encode()).problems[0]
     array = (
         '<resources>\n    <string-array name="a">\n        <item>a</item>\n    </string-array>\n'
     )

@@ -21,7 +21,9 @@ from seq2seq.text.documents.markup import check_count
 from seq2seq.text.documents.xml_markup import PROLOG, escape_xml
 
 ADVICE = "it needs translate-toolkit: pip install 'seq2seq-attention-zoo[formats]'"
-ARRAYS = "the texts of <string-array> are not translated: translate them by hand"
+LEFT = "the texts of <string-array> and <item> are not translated: translate them by hand"
+ARRAYS = re.compile(r"""<string-array\b|<item\b[^<>]*\btype\s*=\s*["']string\b""")
+REFERENCE = re.compile(r"[@?](?:[\w.:+]+/\S+|null|empty)")  # to another resource of Android
 # Options of the writer of .yaml to try.
 LAYOUTS = [
     {"width": 2**24, "map_indent": each, "sequence_indent": dash + 2, "sequence_dash_offset": dash}
@@ -51,10 +53,10 @@ def open_store(text: str, cut: Cutter, *, suffix: str) -> Contents:
     """
     head, body, tail = split_frame(text)
     store = read_store(body, suffix)
-    left = [ARRAYS] if suffix == ".xml" and "<string-array" in body else []
+    left = [LEFT] if suffix == ".xml" and ARRAYS.search(body) else []
     problems = [*left]
     entries = [
-        (unit, [read_form(number, source, suffix) for source in sources])
+        (unit, [read_form(number, source, unit, suffix) for source in sources])
         for number, unit in enumerate(store.units)
         if (sources := forms_of(unit, suffix))
     ]
@@ -136,7 +138,11 @@ def prepare_store(store: Any, body: str, suffix: str) -> None:
     """
     if suffix in (".yaml", ".yml"):
         root = store._original
-        values = ((unit, unit._get_original_value(root)) for unit in store.units)
+        values = [(unit, unit._get_original_value(root)) for unit in store.units]
+        for _, value in values:
+            anchor = isinstance(value, str) and getattr(value, "anchor", None)
+            if (anchor and anchor.value) or str(getattr(value, "tag", "")).endswith(":str"):
+                raise DataError(f"{value!s:.40} has an anchor or a tag (&a, !!str): take it out")
         store.units = [
             unit
             for unit, value in values
@@ -146,6 +152,8 @@ def prepare_store(store: Any, body: str, suffix: str) -> None:
         for unit in store.units:
             if any(map(unit.xmlelement.get, DATA)):
                 unit.xmlelement.attrib.pop(SPACE, None)
+    elif suffix == ".ts" and any(True for _ in store.document.iter("byte", "lengthvariant")):
+        raise DataError("it has <byte> or <lengthvariant>, which the toolkit drops: use .xliff")
     elif suffix == ".tmx":
         languages = dict.fromkeys(LANGUAGE.findall(body))
         source = store.document.getroot().find("header").get("srclang")
@@ -167,12 +175,15 @@ def forms_of(unit: Any, suffix: str) -> list[str]:
     if suffix in (".ts", ".tmx"):
         return [] if any(target) else [source[-1] for _ in target]
     forms = target if any(target) else source
+    if suffix == ".xml" and any(map(REFERENCE.fullmatch, map(str, forms))):
+        return []
     return forms if all(isinstance(each, str) and each for each in forms) else []
 
 
-def read_form(number: int, source: str, suffix: str) -> Message:
-    """A form of a message. Android's texts with tags are XML."""
+def read_form(number: int, source: str, unit: Any, suffix: str) -> Message:
+    """A form of a message. Android's texts with elements are XML; escaped tags are plain text."""
     message = messages.plain_message(number, source, lambda new: [])
-    if suffix == ".xml" and messages.HAS_TAGS.search(source):
+    is_xml = suffix == ".xml" and any(map(len, unit.xmlelement.iter("string", "item")))
+    if is_xml and messages.HAS_TAGS.search(source):
         message.text.encode = lambda part: escape_xml(html.unescape(part))
     return message
