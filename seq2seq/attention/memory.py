@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from seq2seq.functional.varlen import Borders
+
 
 class Memory(Protocol):
     """The operations that a search needs of any memory."""
@@ -170,6 +172,22 @@ class DenseMemory(TokenMemory):
         chosen, live = x.new_empty(len(rows), *x.shape[1:]), slice(0, self.length)
         torch.index_select(x[:, :, live], 0, rows, out=chosen[:, :, live])
         return chosen
+
+
+class PackedMemory(DenseMemory):
+    """The tokens of many sentences as one row, remembered all at once, with gradients.
+
+    Args:
+        borders: sentences of the queries that will read it, and of its own tokens.
+    """
+
+    def __init__(self, borders: Borders) -> None:
+        super().__init__()
+        self.borders = borders
+
+    def append(self, streams: dict[str, Tensor]) -> None:
+        """Remember all tokens, as views; each stream (1, S, heads, width)."""
+        self.storage = {name: x.transpose(1, 2) for name, x in streams.items()}
 
 
 class StateMemory(Memory):

@@ -28,8 +28,7 @@ from seq2seq.attention.heads import (
     projection,
     split_heads,
 )
-from seq2seq.attention.memory import DenseMemory, TokenMemory
-from seq2seq.attention.packed import PackedMemory
+from seq2seq.attention.memory import DenseMemory, PackedMemory, TokenMemory
 from seq2seq.attention.paged import PagedMemory
 from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.base.errors import ConfigError

@@ -16,12 +16,14 @@ Source: src/common/binary.cpp and src/tensors/cpu/expression_graph_packable.h of
 import math
 import struct
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from seq2seq.base.errors import DataError
+from seq2seq.interchange.files import WEIGHTS
 
 BINARY = (1).to_bytes(8, "little")  # the version, with which the file begins
 FLOAT32, INT8, INTGEMM8 = 0x0404, 0x0101, 0x4101  # codes of types
@@ -47,22 +49,6 @@ class BinaryItem(NamedTuple):
         return self.kind == INTGEMM8 and EMBEDDING not in self.name
 
 
-class Reader:
-    """Reads the bytes of a file in order."""
-
-    def __init__(self, path: Path):
-        self.path, self.at = path, 0
-        self.content = memoryview(path.read_bytes())
-
-    def take(self, size: int, what: str) -> memoryview:
-        """The next `size` bytes. Raises: DataError if the file has fewer."""
-        left = len(self.content) - self.at
-        if size > left:
-            raise DataError(f"{self.path}: {what} should have {size:,} bytes, but has {left:,}")
-        self.at += size
-        return self.content[self.at - size : self.at]
-
-
 def is_binary(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(len(BINARY)) == BINARY
@@ -83,30 +69,38 @@ def read_binary(path: Path) -> dict[str, np.ndarray]:
 
 def read_items(path: Path) -> list[BinaryItem]:
     """The items of a file that `is_binary`. Raises: DataError if the file is damaged."""
-    reader = Reader(path)
-    _, count = struct.unpack("<2Q", reader.take(16, "the version and the number of items"))
-    entries = reader.take(32 * count, f"the headers of {count:,} items")
+    file = BytesIO(path.read_bytes())
+
+    def take(size: int, what: str) -> bytes:
+        """The next `size` bytes. Raises: DataError if the file has fewer."""
+        taken = file.read(min(size, WEIGHTS))
+        if size > len(taken):
+            raise DataError(f"{path}: {what} should have {size:,} bytes, but has {len(taken):,}")
+        return taken
+
+    _, count = struct.unpack("<2Q", take(16, "the version and the number of items"))
+    entries = take(32 * count, f"the headers of {count:,} items")
     headers = list(struct.iter_unpack("<4Q", entries))
-    names = [decode_name(reader.take(size, "a name"), path) for size, *_ in headers]
+    names = [decode_name(take(size, "a name"), path) for size, *_ in headers]
     shapes = []
     for name, (_, _, dimensions, _) in zip(names, headers, strict=True):
         if dimensions > DIMENSIONS:
             raise DataError(f"{path}: {name} has {dimensions:,} dimensions; expected 1 or 2")
-        numbers = reader.take(4 * dimensions, f"the shape of {name}")
+        numbers = take(4 * dimensions, f"the shape of {name}")
         shapes.append(struct.unpack(f"<{dimensions}i", numbers))
-    (padding,) = struct.unpack("<Q", reader.take(8, "the size of the padding"))
-    reader.take(padding, "the padding")
+    (padding,) = struct.unpack("<Q", take(8, "the size of the padding"))
+    take(padding, "the padding")
     items = []
     for name, shape, (_, kind, _, size) in zip(names, shapes, headers, strict=True):
-        items.append(BinaryItem(name, kind, shape, bytes(reader.take(size, name))))
-    if left := len(reader.content) - reader.at:
+        items.append(BinaryItem(name, kind, shape, take(size, name)))
+    if left := len(file.read()):
         raise DataError(f"{path} is damaged: {left:,} bytes follow the last item")
     return items
 
 
-def decode_name(name: memoryview, path: Path) -> str:
+def decode_name(name: bytes, path: Path) -> str:
     """A name without its final zero byte. Raises: DataError if the bytes are not a valid name."""
-    text, end = bytes(name[:-1]), bytes(name[-1:])
+    text, end = name[:-1], name[-1:]
     if end != b"\0" or not 0 < len(text) < LONGEST_NAME or not text.isascii() or b"\0" in text:
         raise DataError(f"{path} is damaged: {text[:30]!r} is not the name of an item")
     return text.decode("ascii")

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from seq2seq.attention.packed import PackedMemory
+from seq2seq.attention.memory import PackedMemory
 from seq2seq.data.batches.packed import Packed
 from seq2seq.functional.varlen import Borders
 from seq2seq.models.base import Memories
