@@ -165,8 +165,7 @@ def record_plugins(names: Mapping[str, set[str]]) -> dict[str, dict[str, str]]:
     for kind, wanted in names.items():
         for each in find_entry_points(kind):
             if each.name in wanted and each.dist:
-                source = f"{each.dist.name} {each.dist.version}"
-                record.setdefault(kind, {})[each.name] = source
+                record.setdefault(kind, {})[each.name] = f"{each.dist.name} {each.dist.version}"
     return record
 
 

@@ -10,6 +10,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from seq2seq.base.errors import ConfigError
@@ -39,6 +40,16 @@ class Table(dict[str, T], Generic[T]):
                 f"Known: {', '.join(sorted(known))}"
             )
         return self[name]
+
+    def configure(self, node: Mapping[str, Any], where: str) -> Any:
+        """The entry that a node of a configuration names, with the node's other values as options.
+
+        Raises: ConfigError as `find` and `check_options`.
+        """
+        options = dict(node)
+        entry: Any = self.find(options.pop("name", None))
+        check_options(entry, options, where)
+        return partial(entry, **options)
 
     def list_names(self) -> set[str]:
         """All names that `find` accepts."""

@@ -105,8 +105,7 @@ def run(options: CompareOptions) -> None:
         return
     reason = "is only for training, not for trained runs: leave it out"
     check_absent(options, ("--valid", "--roles", "--learning-rates"), reason)
-    lead = "Runs that were trained before."
-    compare_runs(paths, options, folder, options.test, lead)
+    compare_runs(paths, options, folder, options.test, "Runs that were trained before.")
 
 
 def is_path(text: str) -> bool:

@@ -65,9 +65,8 @@ def build_search(options: Mapping[str, Any]) -> Search:
     Raises: ConfigError for an unknown name or option, and for invalid values.
     """
     given = {name: value for name, value in options.items() if name not in ENGINE_OPTIONS}
-    search = SEARCHES.find(given.pop("name"))
-    check_options(search, given, "decode")
-    return search(**given)
+    build: Callable[[], Search] = SEARCHES.configure(given, "decode")
+    return build()
 
 
 def choose_search(config: Mapping[str, Any], changed: Mapping[str, Any]) -> str:

@@ -51,12 +51,10 @@ def build_model(
         parts[part] = {key: options.pop(key) for key in options_of(part) if key in options}
         check_options(part, parts[part], "model")
     check_options(model_class, options, "model")
-    position = dict(config["position"])
-    scheme = POSITIONS.find(position.pop("name"))
-    check_options(scheme, position, "position")
+    scheme = POSITIONS.configure(config["position"], "position")
     embeddings = Embeddings(source_size, target_size, **parts.pop(Embeddings))
     attention = {Role(role): chosen for role, chosen in config["attention"].items()}
-    positions = Positions(*(scheme(causal, embeddings.dim, **position) for causal in (False, True)))
+    positions = Positions(*(scheme(causal, embeddings.dim) for causal in (False, True)))
     built = [part(**kwargs) for part, kwargs in parts.items()]
     model: Seq2Seq = model_class(embeddings, attention, positions, *built, **options)
     model.group_marks, model.unpositioned = group_marks, unpositioned

@@ -1,7 +1,6 @@
 """Loggers for the metrics of a run: a CSV file and, if chosen, a logger that plots them."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -17,7 +16,7 @@ from lightning.pytorch.loggers import (
 from lightning.pytorch.utilities import rank_zero_only
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.registry import Table, check_options
+from seq2seq.base.registry import Table
 
 LoggerBuilder = Callable[[Path, str], list[Logger]]  # takes a run's folder and its name
 
@@ -63,13 +62,11 @@ def read_logger(node: Mapping[str, Any]) -> LoggerBuilder:
 
     Raises: ConfigError if the name or an option is wrong, or if a package is not installed.
     """
-    options = dict(node)
-    name = options.pop("name", None)
-    build = LOGGERS.find(name)
-    check_options(build, options, "logger")
+    build: LoggerBuilder = LOGGERS.configure(node, "logger")
+    name = node["name"]
     if name in PACKAGES and not is_installed(name):
         raise ConfigError(f"logger={name} needs the package {name}: pip install {name}")
-    return partial(build, **options)
+    return build
 
 
 def is_installed(package: str) -> bool:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim import Adam, AdamW
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.registry import Table, check_options, check_range
+from seq2seq.base.registry import Table, check_range
 from seq2seq.models import Seq2Seq
 from seq2seq.training.config.options import OptimizerOptions
 
@@ -96,8 +96,6 @@ def build_schedule(options: Mapping[str, Any]) -> Schedule:
 
     Raises: ConfigError if the name or an option is wrong.
     """
-    arguments = dict(options)
-    schedule = SCHEDULES.find(arguments.pop("name"))
-    check_options(schedule, arguments, "schedule")
-    check_range("schedule.warmup", arguments.get("warmup"), 0)
-    return schedule(**arguments)
+    build: Callable[[], Schedule] = SCHEDULES.configure(options, "schedule")
+    check_range("schedule.warmup", options.get("warmup"), 0)
+    return build()

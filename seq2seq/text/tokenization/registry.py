@@ -5,7 +5,6 @@ from typing import Any
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.plugins import PluginTable
-from seq2seq.base.registry import check_options
 from seq2seq.text.tokenization.bpe import ByteLevelBPE, SubwordNMT
 from seq2seq.text.tokenization.recipe import Recipe
 from seq2seq.text.tokenization.sentencepiece import SentencePiece
@@ -32,7 +31,5 @@ def build_recipe(options: Mapping[str, Any]) -> Recipe:
     if "name" not in options:
         known = ", ".join(sorted(TOKENIZERS.list_names()))
         raise ConfigError(f"tokenizer.name is missing. Known: {known}")
-    recipe = TOKENIZERS.find(options["name"])
-    arguments = {name: value for name, value in options.items() if name != "name"}
-    check_options(recipe, arguments, "tokenizer")
-    return recipe(**arguments)
+    build: Callable[[], Recipe] = TOKENIZERS.configure(options, "tokenizer")
+    return build()
