@@ -277,3 +277,12 @@ def test_python_docx_opens_what_is_written() -> None:
     assert new.tables[0].cell(0, 0).text == "EINE ZELLE"
     assert new.sections[0].header.paragraphs[0].text == "EIN KOPF"
     assert new.paragraphs[0].style.name == "Heading 1"
+
+
+def test_a_hyphen_that_ends_no_line_is_a_hyphen() -> None:
+    """Word writes it as an element, also inside a word."""
+    body = f"<w:r>{TEXT.format('Die U')}<w:noBreakHyphen/>{TEXT.format('Bahn')}</w:r>"
+    data = word(f"<w:p>{body}</w:p>")
+    assert sentences_of(data) == ["Die U-Bahn"]
+    assert translate("a.docx", data, str) == data
+    assert "DIE U-BAHN<" in main_xml(translate("a.docx", data))

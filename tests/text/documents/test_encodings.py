@@ -6,7 +6,7 @@ from functools import partial
 from xml.etree import ElementTree
 
 import pytest
-from helpers.document_files import translate, word
+from helpers.document_files import read, translate, word
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.encodings import find_codec
@@ -140,3 +140,11 @@ def test_only_encodings_in_which_a_declaration_can_be_read_are_taken() -> None:
         assert find_codec(label)
     for label in ("rot13", "hex", "idna", "unicode_escape", "utf-16", "cp037", "punycode", "zip"):
         assert not find_codec(label)
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.txt", "a.md", "a.strings"])
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_two_bytes_for_each_character_are_not_one(name: str, codec: str) -> None:
+    """Without a mark, this is also UTF-8, of letters with zero bytes between them."""
+    with pytest.raises(DataError, match="UTF-16 without a byte order mark"):
+        read(name, "A dog runs.".encode(codec))

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from helpers.document_files import read, run, translate, word, zip_of
 from helpers.office_files import (
+    SHEET,
     TYPES,
     book,
     member,
@@ -121,6 +122,17 @@ def test_inline_texts_of_cells_are_translated_and_formulas_are_not() -> None:
     assert "<is><t>A CELL</t></is>" in new and cells.partition("</c>")[2] in new
 
 
+def test_a_sheet_may_be_in_utf_16() -> None:
+    cells = '<c t="inlineStr"><is><t>A cell</t></is></c>'
+    xml = f'<?xml version="1.0" encoding="UTF-16"?><worksheet xmlns="{SHEET}">{cells}</worksheet>'
+    with zipfile.ZipFile(io.BytesIO(workbook(""))) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    data = zip_of(*(entries | {"xl/sheets/a.xml": xml.encode("utf-16")}).items())
+    assert sentences_of("a.xlsx", data) == ["A cell"]
+    with zipfile.ZipFile(io.BytesIO(translate("a.xlsx", data))) as archive:
+        assert archive.read("xl/sheets/a.xml").decode("utf-16") == xml.replace("A cell", "A CELL")
+
+
 def test_cells_that_name_the_columns_of_a_table_stay() -> None:
     """Other names in the header of a table are damage to Excel, which then drops the table."""
     table = (
@@ -142,6 +154,8 @@ P = "<text:p>{}</text:p>"
         (P.format("A <text:span>big</text:span> dog"), ["A big dog"]),
         (P.format("One<text:tab/>Two<text:line-break/>words"), ["One", "Two words"]),
         (P.format("Two<text:s text:c='3'/>spaces"), ["Two spaces"]),
+        (P.format("Type <text:text-input text:description='x'>a name</text:text-input> here"),
+         ["Type a name here"]),
         (P.format("Page <text:page-number>seven</text:page-number> here"), ["Page here"]),
         ("<text:h>Head</text:h><text:list><text:list-item><text:p>Item</text:p></text:list-item>"
          "</text:list>", ["Head", "Item"]),

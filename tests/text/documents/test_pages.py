@@ -91,6 +91,13 @@ def test_the_texts_of_a_page(page: str, sentences: list[str]) -> None:
     assert all(each.upper() in xml or "code" in xml for each in sentences[1:])
 
 
+def test_text_that_is_not_read_is_named() -> None:
+    style = "<style><![CDATA[a dog {}]]></style><svg><text><![CDATA[a cat]]></text></svg>"
+    data = book(f"{style}<p><![CDATA[A dog]]> runs</p>")
+    (problem,) = read("a.epub", data).problems
+    assert "'A dog' is not translated" in problem
+
+
 def test_fonts_may_be_hidden() -> None:
     """Many publishers hide fonts only, which leaves the text readable."""
     font = (

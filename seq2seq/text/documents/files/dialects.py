@@ -68,7 +68,7 @@ TEXT = Dialect(
     has_runs=False,
     omitted=re.compile(f"w:tracked-changes|{OPEN_DOCUMENT}office:1.0 annotation"),
     cells=NEVER,
-    around=re.compile("w:(?:span|a|meta|meta-field|ruby|ruby-base)"),
+    around=re.compile("w:(?:span|a|meta|meta-field|text-input|ruby|ruby-base)"),
     blanks=re.compile("w:(?:s|line-break)"),
     ending=re.compile("w:tab"),
 )

@@ -81,7 +81,7 @@ def locate_parts(archive: Archive, main: str, kinds: Kinds) -> Kinds:
     return {
         name: kinds[kind]
         for name, kind in found.items()
-        if kind != "worksheet" or b"inlineStr" in archive[name]
+        if kind != "worksheet" or b"inlineStr" in archive[name].replace(b"\0", b"")  # UTF-16
     }
 
 

@@ -17,12 +17,16 @@ from seq2seq.text.documents.files.mixed import MixedText
 from seq2seq.text.documents.files.parts import AttributeText, Passage, find_nodes
 from seq2seq.text.documents.html_markup import HTMLReader, part_neighbours
 from seq2seq.text.documents.markup import unescape
+from seq2seq.text.documents.placeholders import is_language
 
 # The namespaces of the files that list the files of a book.
 LISTS = re.compile(
     "urn:oasis:names:tc:opendocument:xmlns:container|http://www.idpf.org/2007/opf|"
     "http://www.w3.org/2001/04/xmlenc#"
 )
+
+# Texts that are not read, unless they are part of an element whose text is not translated either.
+CDATA = re.compile(r"(?s)<(script|style|svg|math)\b.*?</\1\s*>|<!\[CDATA\[(.*?)\]\]>")
 
 
 def open_html(text: str, cut: Cutter) -> Contents:
@@ -52,6 +56,7 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
     Raises: DataError if the page is not well-formed.
     """
     XHTML.check(text)
+    lost += filter(is_language, (found for _, found in CDATA.findall(text)))
     reader = HTMLReader(text, is_xml=True)
     passages: list[Passage] = [AttributeText(text, *span, cut) for span in reader.attributes]
     tokens = (

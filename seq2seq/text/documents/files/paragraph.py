@@ -115,6 +115,8 @@ class Paragraph:
             place = node.children[fields.get(k, k)].end
             if child.name == "w:t":
                 self._items += split_cells(child.content, self._kind.cells, str(format))
+            elif child.name == "w:noBreakHyphen":
+                self._items.append(Token("text", name=str(format), text="-"))
             elif child.name in ENDING and k not in fields:
                 self._add_tag("block", child.begin, place, f"run {format}", "\t")
             else:
