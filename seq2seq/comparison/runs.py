@@ -73,12 +73,8 @@ class TrainedRun(NamedTuple):
         """The attention of each role: `encoder mha, decoder mha, cross fixed`; only one name if all
         are the same.
         """
-        attention = self.saved.config["attention"]
-        labels = {
-            role: ATTENTION.find(attention[role]["name"]).label(attention[role])
-            for role in Role
-            if role in attention
-        }
+        attention = self.saved.config["attention"].items()  # in the order of `Role`
+        labels = {role: ATTENTION.find(each["name"]).label(each) for role, each in attention}
         if len(set(labels.values())) == 1:
             return next(iter(labels.values()))
         return ", ".join(f"{role} {label}" for role, label in labels.items())
