@@ -50,7 +50,7 @@ SHEET = Dialect(
     re.compile(rf"{OFFICE}spreadsheetml/(?:2006/)?main"),
     re.compile("w:si|w:is"),
     re.compile("w:(?:sst|worksheet)"),
-    cells=re.compile(r"([\t\r\n]+)"),
+    cells=re.compile(r"((?:[\t\r\n]|_x000[9aAdD]_)+)"),  # Excel escapes characters like this
 )
 # Main parts, which contain no text.
 WORKBOOK = Dialect(SHEET.namespace, NEVER, re.compile("w:workbook"))
