@@ -125,9 +125,7 @@ def test_models_with_other_context_are_not_joined(
 ) -> None:
     save_languages(tmp_path / "one.ckpt", "target", context=1)
     paths = saved[0], tmp_path / "one.ckpt"
-    with pytest.raises(
-        ConfigError, match=r"one\.ckpt cannot be joined .* a different data\.context"
-    ):
+    with pytest.raises(ConfigError, match=r"one\.ckpt cannot be joined .*data\.context"):
         Translator.ensemble(paths)
     with pytest.raises(CheckpointError, match="not the same model.*data.context"):
         average(paths, tmp_path / "mean.ckpt")

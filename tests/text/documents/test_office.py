@@ -122,6 +122,16 @@ def test_inline_texts_of_cells_are_translated_and_formulas_are_not() -> None:
     assert "<is><t>A CELL</t></is>" in new and cells.partition("</c>")[2] in new
 
 
+def test_escaped_line_ends_of_excel_stay() -> None:
+    data = workbook("<si><t>First line_x000D_\nSecond line_x000d__x000A_</t></si>")
+    assert sentences_of("a.xlsx", data) == ["First line", "Second line"]
+    assert translate("a.xlsx", data, str) == data
+    new = member(translate("a.xlsx", data), "xl/strings.xml")
+    assert "".join(ElementTree.fromstring(new).itertext()) == (
+        "FIRST LINE_x000D_\nSECOND LINE_x000d__x000A_"
+    )
+
+
 def test_a_sheet_may_be_in_utf_16() -> None:
     cells = '<c t="inlineStr"><is><t>A cell</t></is></c>'
     xml = f'<?xml version="1.0" encoding="UTF-16"?><worksheet xmlns="{SHEET}">{cells}</worksheet>'

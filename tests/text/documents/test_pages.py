@@ -91,6 +91,17 @@ def test_the_texts_of_a_page(page: str, sentences: list[str]) -> None:
     assert all(each.upper() in xml or "code" in xml for each in sentences[1:])
 
 
+@pytest.mark.parametrize("kind", ["text/html", "text/x-oeb1-document"])
+def test_pages_of_a_book_may_have_an_old_type(kind: str) -> None:
+    item = f'<item id="old" href="old.html" media-type="{kind}"/>'
+    page = ("OEBPS/old.html", "<html><body><p>An old page</p></body></html>")
+    data = book("<p>A new page</p>", more=item, others=(page,))
+    assert sentences_of("a.epub", data) == ["A new page", "An old page"]
+    assert member(translate("a.epub", data), page[0]) == page[1].replace(
+        "An old page", "AN OLD PAGE"
+    )
+
+
 def test_text_that_is_not_read_is_named() -> None:
     style = "<style><![CDATA[a dog {}]]></style><svg><text><![CDATA[a cat]]></text></svg>"
     data = book(f"{style}<p><![CDATA[A dog]]> runs</p>")

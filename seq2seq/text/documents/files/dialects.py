@@ -50,7 +50,7 @@ SHEET = Dialect(
     re.compile(rf"{OFFICE}spreadsheetml/(?:2006/)?main"),
     re.compile("w:si|w:is"),
     re.compile("w:(?:sst|worksheet)"),
-    cells=re.compile(r"([\t\r\n]+)"),
+    cells=re.compile(r"((?:[\t\r\n]|_x000[9aAdD]_)+)"),  # Excel escapes characters like this
 )
 # Main parts, which contain no text.
 WORKBOOK = Dialect(SHEET.namespace, NEVER, re.compile("w:workbook"))
@@ -68,7 +68,10 @@ TEXT = Dialect(
     has_runs=False,
     omitted=re.compile(f"w:tracked-changes|{OPEN_DOCUMENT}office:1.0 annotation"),
     cells=NEVER,
-    around=re.compile("w:(?:span|a|meta|meta-field|text-input|ruby|ruby-base)"),
+    around=re.compile(
+        "w:(?:span|a|meta|meta-field|text-input|ruby|ruby-base)|"
+        "urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0 content-control"
+    ),
     blanks=re.compile("w:(?:s|line-break)"),
     ending=re.compile("w:tab"),
 )

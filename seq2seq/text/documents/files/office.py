@@ -45,6 +45,8 @@ def open_package(data: bytes, cut: Cutter, *, suffix: str) -> Contents:
     main = next((name for name, _ in find_related(archive, "", kinds)), main)
     if main not in archive:
         raise DataError(f"it is not a {suffix} file: it contains no {main}")
+    for name, _ in find_related(archive, main, {"aFChunk": WORD}):
+        raise DataError(f"it contains another document, {name}: open it in Word, and save it again")
     columns = frozenset(find_columns(archive))
     parts = locate_parts(archive, main, kinds)
     finders = {name: partial(find_passages, kind, columns) for name, kind in parts.items()}

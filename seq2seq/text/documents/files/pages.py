@@ -74,7 +74,7 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
 
 # For each type of file, how its passages are found.
 FINDERS: dict[str, parts.Find] = {
-    "application/xhtml+xml": find_runs,
+    **dict.fromkeys(("application/xhtml+xml", "text/html", "text/x-oeb1-document"), find_runs),
     "application/x-dtbncx+xml": partial(parts.find_passages, CONTENTS, frozenset()),
 }
 

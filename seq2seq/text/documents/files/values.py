@@ -20,8 +20,9 @@ PATTERNS = {
         rf"(?:[#!].*|(?:[^\\\s=:]|\\.)++(?:{BLANK}*+[=:]{BLANK}*+|{BLANK}++|(?=[\r\n]|\Z))"
         r"(?P<value>(?:[^\\\r\n]|\\(?:\r\n|(?s:.)))*+))"
     ),
-    ".strings": re.compile(
-        rf'(?s:/\*.*?\*/)|//.*|(?s:(?:"{INSIDE}"|[\w.-]++)\s*+=\s*+"(?P<value>{INSIDE})"\s*+;)'
+    ".strings": re.compile(  # `\351` is a character of NeXTSTEP's own encoding, and refused
+        rf'(?s:/\*.*?\*/)|//.*|(?s:(?:"{INSIDE}"|[\w.-]++)\s*+=\s*+'
+        r'"(?P<value>(?:[^"\\]|\\[^0-7])*+)"\s*+;)'
     ),
 }
 # Escapes of .properties and .strings. All but the named ones stand for the character after `\`.
