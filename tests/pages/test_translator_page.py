@@ -95,7 +95,9 @@ class Answers(SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/v1/models":
             names = ("name", "source", "target", "source_name", "target_name")
-            models = [dict(zip(names, m, strict=True), links=True, context=1, beam_size=5) for m in MODELS]
+            models = [
+                dict(zip(names, m, strict=True), links=True, context=1, beam_size=5) for m in MODELS
+            ]
             limits = {"characters": self.server.characters, "beam_size": 10, "alternatives": 10}
             self.answer({"models": models, "limits": limits})
         elif self.path == "/frontend/settings":

@@ -156,6 +156,7 @@ def test_cells_that_name_the_columns_of_a_table_stay() -> None:
 
 
 P = "<text:p>{}</text:p>"
+LIBRE = "urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0"
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,8 @@ P = "<text:p>{}</text:p>"
         (P.format("Two<text:s text:c='3'/>spaces"), ["Two spaces"]),
         (P.format("Type <text:text-input text:description='x'>a name</text:text-input> here"),
          ["Type a name here"]),
+        (P.format(f"Pick <l:content-control xmlns:l='{LIBRE}'><l:list-item l:value='not this'/>"
+                  "the red one</l:content-control> here"), ["Pick the red one here"]),
         (P.format("Page <text:page-number>seven</text:page-number> here"), ["Page here"]),
         ("<text:h>Head</text:h><text:list><text:list-item><text:p>Item</text:p></text:list-item>"
          "</text:list>", ["Head", "Item"]),
@@ -267,12 +270,14 @@ DRM = '<e xmlns:e="http://www.w3.org/2001/04/xmlenc#">{}</e>'.format(
     '<e:CipherReference URI="OEBPS/page%200.xhtml"/>'
 )
 SLIDE_ENTITIES = ("ppt/presentation.xml", ENTITIES)
+INSERTED = ("word/_rels/document.xml.rels", relationships(("aFChunk", "part.html")))
 SEARCHED = relationships(("officeDocument", "../../etc/passwd"))
 HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "password": (".xlsx", lambda: b"\xd0\xcf\x11\xe0" + b"\0" * 99, "password"),
     "link": (".docx", lambda: with_link("word/a.xml"), "link"),
     "other office file": (".pptx", lambda: workbook(""), "first element"),
     "word as slides": (".pptx", lambda: word(""), "contains no ppt/presentation.xml"),
+    "document in a document": (".docx", lambda: word("", INSERTED), "another .* word/part.html"),
     "zip as workbook": (".xlsx", lambda: zip_of(("a", "b")), "no xl/workbook.xml"),
     "outside": (".pptx", lambda: zip_of(("_rels/.rels", SEARCHED)), "no etc/passwd"),
     "entities of a slide": (".pptx", lambda: zip_of(SLIDE_ENTITIES), "declarations"),

@@ -80,11 +80,9 @@ class EncodedText(NamedTuple):
             text = decode_file(data, marked, f"{marked.upper()}, which its first bytes indicate")
             is_right = declared.lower()[:6] in ("", marked[:6])
             return cls(data, text, marked, "" if is_right else marked[:6].strip("-"), format)
-        if b"\0" in data:
-            advice = (
-                "If it is UTF-16 without a byte order mark: iconv -f UTF-16LE -t UTF-8 OLD > NEW"
-            )
-            raise DataError(f"it has zero bytes, so it is not UTF-8. {advice}")
+        if data.count(0) > len(data) / 3:
+            advice = "which has no byte order mark: iconv -f UTF-16LE -t UTF-8 OLD > NEW"
+            raise DataError(f"it has as many zero bytes as text in UTF-16, {advice}")
         codec = find_codec(declared)
         with suppress(UnicodeDecodeError, LookupError):
             text = data.decode(BROWSER_CODECS.get(codec, codec) if format is HTML else codec)
