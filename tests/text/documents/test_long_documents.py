@@ -14,7 +14,7 @@ import pytest
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.document import Document
 from seq2seq.text.documents.html_markup import read_html
-from seq2seq.text.documents.markup import MAX_ELEMENTS, Reader
+from seq2seq.text.documents.markup import Reader
 from seq2seq.text.documents.xml_markup import XMLReader
 from seq2seq.translation.documents import requests_of
 
@@ -67,13 +67,13 @@ def test_time_and_memory_grow_with_the_length(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_has_too_many_parts_is_refused_while_it_is_read(kind: str) -> None:
+def test_what_has_too_many_parts_is_refused_while_it_is_read(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seq2seq.text.documents.markup.MAX_ELEMENTS", 20_000)
     unit, read = REFUSED[kind]
-    text = unit * (2 * MAX_ELEMENTS + 9)
-    began = time.process_time()
-    with pytest.raises(DataError, match=f"more than {MAX_ELEMENTS:,} .*: cut it into several"):
-        Document.of(text, "de", read=read)
-    assert time.process_time() - began < 10
+    with pytest.raises(DataError, match="more than 20,000 .*: cut it into several"):
+        Document.of(unit * 40_009, "de", read=read)
     few = unit * 9
     document = Document.of(few, "de", read=read and read_html)
     assert document.join(document.sentences) == few
