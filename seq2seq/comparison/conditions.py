@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -83,13 +84,10 @@ def interleave(
 
     Returns: the measurements of the measured rounds, by name.
     """
-    measured: dict[str, list[T]] = {name: [] for name in candidates}
-    for index in range(warmup + rounds):
-        for name, run in candidates.items():
-            result = run(index)
-            if index >= warmup:
-                measured[name].append(result)
-    return measured
+    results = [
+        {name: run(index) for name, run in candidates.items()} for index in range(warmup + rounds)
+    ]
+    return {name: [result[name] for result in results[warmup:]] for name in candidates}
 
 
 def conditions() -> str:
@@ -102,8 +100,6 @@ def conditions() -> str:
 
 def processor() -> str:
     info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(encoding="utf-8").split("\n"):
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+    text = info.read_text(encoding="utf-8") if info.is_file() else ""
+    name = re.search(r"^model name\s*:(.*)", text, re.M)
+    return name[1].strip() if name else platform.processor() or platform.machine()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -36,8 +37,5 @@ def live_memory(run: Callable[[], object], device: torch.device) -> Live:
     del result
     all_events = profiler.profiler.kineto_results.events()
     events = sorted((e for e in all_events if e.name() == "[memory]"), key=lambda e: e.start_ns())
-    level = peak = 0
-    for event in events:
-        level += event.nbytes()
-        peak = max(peak, level)
-    return Live(peak, level)
+    levels = list(accumulate((event.nbytes() for event in events), initial=0))
+    return Live(max(levels), levels[-1])

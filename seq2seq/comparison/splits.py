@@ -57,10 +57,8 @@ def write_parts(
     train, *held_out = hold_out(read_file_pairs(text), len(missing), str(text[0]))
     pairs = {"train": train, **dict(zip(missing, held_out, strict=True))}
     pairs |= {name: read_file_pairs(files) for name, files in given.items() if files is not None}
-    written = {
-        name: (folder / f"{name}.{languages[0]}", folder / f"{name}.{languages[1]}")
-        for name in ("train", *given)
-    }
+    parts = ("train", *given)
+    written = {name: [folder / f"{name}.{each}" for each in languages] for name in parts}
     for name, files in written.items():
         for file, lines in zip(files, zip(*pairs[name], strict=True), strict=True):
             if anew:
@@ -122,8 +120,6 @@ def take(order: list[list[int]], sizes: list[int], count: int) -> list[int]:
         if sizes[place] <= count:
             count -= sizes.pop(place)
             taken += order.pop(place)
-        if not count:
-            break
     return sorted(taken)
 
 

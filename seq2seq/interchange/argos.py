@@ -35,7 +35,6 @@ def export(saved: Saved, path: Path, rows: list[list[int]]) -> list[Agreement]:
             "SentencePiece model, or tokenizer=unigram tokenizer.joint=true"
         )
     model = sentencepiece.piece_model_of(saved.source)
-    pieces = piece_model.serialize(model)
     names = [*NAMES, *(piece.text for piece in model.pieces[3:])]
     source, target = (str(saved.config["data"][side]) for side in ("source", "target"))
     metadata = {
@@ -52,7 +51,7 @@ def export(saved: Saved, path: Path, rows: list[list[int]]) -> list[Agreement]:
         ctranslate2.export(saved, folder / "model", names)
         engine = ctranslate2.CTranslate2(saved, folder / "model", names)
         agreements = compare_translations(saved, engine.translate, rows)
-        (folder / "sentencepiece.model").write_bytes(pieces)
+        (folder / "sentencepiece.model").write_bytes(piece_model.serialize(model))
         (folder / "metadata.json").write_text(json.dumps(metadata, indent=1), encoding="utf-8")
         write_archive(folder, f"translate-{source}_{target}-1_0", path)
     return agreements

@@ -131,8 +131,7 @@ def to_array(item: BinaryItem, path: Path) -> np.ndarray:
             f"{path}: the multiplier of {item.name} is {multiplier}; expected a number above 0"
         )
     values = integers * np.float32(1 / multiplier)
-    is_map = item.is_transposed
-    return values.reshape(item.shape[::-1]).T if is_map else values.reshape(item.shape)
+    return values.reshape(item.shape[::-1]).T if item.is_transposed else values.reshape(item.shape)
 
 
 def quantize(name: str, array: np.ndarray) -> BinaryItem:

@@ -119,8 +119,6 @@ class Directions:
                 f"source and target language are both {target}: give two of {len(self.languages)} "
                 "languages with --source-language and --target-language"
             )
-        tag_of = self._tokenizers.source.tag_id
-        if self._has_source_tags:
-            start = (self._tokenizers.target.tag_id(str(target)),)
-            return Direction(source, target, (tag_of(str(source)),), start)
-        return Direction(source, target, (tag_of(str(target)),))
+        tagged = source if self._has_source_tags else target
+        start = (self._tokenizers.target.tag_id(str(target)),) if self._has_source_tags else ()
+        return Direction(source, target, (self._tokenizers.source.tag_id(str(tagged)),), start)
