@@ -16,7 +16,7 @@ from seq2seq.text.documents.files.encodings import XHTML
 from seq2seq.text.documents.files.mixed import MixedText
 from seq2seq.text.documents.files.parts import AttributeText, Passage, find_nodes
 from seq2seq.text.documents.html_markup import HTMLReader, part_neighbours
-from seq2seq.text.documents.markup import unescape
+from seq2seq.text.documents.markup import Token, unescape
 from seq2seq.text.documents.placeholders import is_language
 
 # The namespaces of the files that list the files of a book.
@@ -25,8 +25,12 @@ LISTS = re.compile(
     "http://www.w3.org/2001/04/xmlenc#"
 )
 
-# Texts that are not read, unless they are part of an element whose text is not translated either.
-CDATA = re.compile(r"(?s)<(script|style|svg|math)\b.*?</\1\s*>|<!\[CDATA\[(.*?)\]\]>")
+# Texts that are not read, unless they are in a comment, an instruction, or an element whose text is
+# not translated either. In a well-formed page, all of these have an end.
+CDATA = re.compile(
+    r"(?s)<!--.*?-->|<\?.*?\?>|<(script|style|svg|math)(?:\s[^<>]*)?(?<!/)>.*?</\1\s*>|"
+    r"<!\[CDATA\[(.*?)\]\]>"
+)
 
 
 def open_html(text: str, cut: Cutter) -> Contents:
@@ -59,17 +63,18 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
     lost += filter(is_language, (found for _, found in CDATA.findall(text)))
     reader = HTMLReader(text, is_xml=True)
     passages: list[Passage] = [AttributeText(text, *span, cut) for span in reader.attributes]
-    tokens = (
-        each._replace(text=unescape(text[each.begin : each.end])[0])
-        if each.kind == "text"
-        else each
-        for each in part_neighbours(text, reader.tokens)
-    )
-    for is_block, group in groupby(tokens, lambda token: token.kind == "block"):
-        run = list(group)
+    runs = groupby(part_neighbours(text, reader.tokens), lambda token: token.kind == "block")
+    for is_block, group in runs:
+        run = [with_characters(token, text) for token in group]
         if not is_block:
             passages.append(MixedText(run[0].begin, run[-1].end, run, cut))
     return sorted(passages, key=lambda passage: passage.begin)
+
+
+def with_characters(token: Token, page: str) -> Token:
+    """A token of a page; if it is text, with its characters."""
+    characters = unescape(page[token.begin : token.end])[0] if token.kind == "text" else token.text
+    return token._replace(text=characters)
 
 
 # For each type of file, how its passages are found.
