@@ -128,7 +128,8 @@ def split_now(
     """
     service.check_length(*texts)
     models = service.find_models(source, target, name)
-    glossary = cache(partial(build_glossary, terms))  # by language
+    glossary = cache(partial(build_glossary, terms))  # by language, as the next
+    earlier = cache(partial(Document.of, context[-service.limits.characters :]))
     client_texts: list[ClientText] = []
     for text_no, text in enumerate(texts, start=1):
         offer, detected = models[0], None
@@ -140,11 +141,10 @@ def split_now(
                 client_texts.append(ClientText(offer, untouched, [], detected, refusal))
                 continue
             offer = chosen or offer
-        whole = offer.model.choice is not None
+        whole, n = offer.model.choice is not None, offer.model.context
         document = Document.of(text, offer.source, read=read, split=split, whole=whole)
-        before = Document.of(context[-service.limits.characters :], offer.source).sentences
-        named = {**offer.wishes, "context": offer.model.context, "before": before}
-        sentences = [*requests_of([document], **wishes, **named)]
+        reads: Any = {"context": n, "before": earlier(offer.source).sentences if n else ()}
+        sentences = [*requests_of([document], **wishes, **offer.wishes, **reads)]
         if terms:
             require_phrases(sentences, glossary(offer.source))
         client_texts.append(ClientText(offer, document, sentences, detected))

@@ -97,8 +97,9 @@ def test_a_translator_reads_what_was_trained_on(base: Path, prefix: Path, longes
     lines = Path(f"{prefix}.de").read_text(encoding="utf-8").split("\n")[:-1]
     read = []
     for request in request_lines(lines, 2):
-        request.direction = codec.direction_of(request, len(codec.encode([request.text])[0]))
-        read.append([each.source for each in codec.sentences_of(request, None)])
+        (request.ids,) = codec.encode([request.text])
+        request.direction = codec.direction_of(request)
+        read.append([each.source for each in codec.sentences_of(request)])
     (kept,) = made.train.pair_masks()
     expected = [[[*row, EOS]] for row in sources(made.train)]
     assert [each for each, is_row in zip(read, kept, strict=True) if is_row] == expected

@@ -146,5 +146,6 @@ def test_only_encodings_in_which_a_declaration_can_be_read_are_taken() -> None:
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
 def test_two_bytes_for_each_character_are_not_one(name: str, codec: str) -> None:
     """Without a mark, this is also UTF-8, of letters with zero bytes between them."""
-    with pytest.raises(DataError, match="UTF-16, which has no byte order mark"):
+    advice = f"UTF-16 without a byte order mark: iconv -f {codec.upper().replace('16-', '16')} "
+    with pytest.raises(DataError, match=advice):
         read(name, "A dog runs.".encode(codec))

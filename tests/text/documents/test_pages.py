@@ -1,5 +1,6 @@
 """Attributes of HTML that readers see, and books, whose pages must stay well-formed."""
 
+import time
 from xml.etree import ElementTree
 
 import pytest
@@ -7,6 +8,8 @@ from helpers.document_files import read, translate
 from helpers.office_files import book, member
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from seq2seq.text.documents.files.pages import CDATA
 
 PAGES = ["OEBPS/page 0.xhtml", "OEBPS/page 1.xhtml"]
 
@@ -104,9 +107,18 @@ def test_pages_of_a_book_may_have_an_old_type(kind: str) -> None:
 
 def test_text_that_is_not_read_is_named() -> None:
     style = "<style><![CDATA[a dog {}]]></style><svg><text><![CDATA[a cat]]></text></svg>"
-    data = book(f"{style}<p><![CDATA[A dog]]> runs</p>")
+    unread = "<script/><!-- <svg> <![CDATA[a cow]]> --><?a <math> ?>"
+    data = book(f"{unread}{style}<p><![CDATA[A dog]]> runs</p><script>a()</script>")
     (problem,) = read("a.epub", data).problems
     assert "'A dog' is not translated" in problem
+
+
+@pytest.mark.parametrize("unit", ["<script/>", "<svg:a/>", "<!-- <script> -->", "<?a <script> ?>"])
+def test_what_has_no_end_tag_takes_linear_time(unit: str) -> None:
+    page = f'<html xmlns:svg="a">{unit * 50_000}</html>'
+    begun = time.process_time()
+    assert not [*filter(None, (found for _, found in CDATA.findall(page)))]
+    assert time.process_time() - begun < 5
 
 
 def test_fonts_may_be_hidden() -> None:

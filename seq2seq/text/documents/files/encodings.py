@@ -70,8 +70,8 @@ class EncodedText(NamedTuple):
     def read(cls, data: bytes, format: MarkupFormat) -> "EncodedText":
         """Decode a file by its byte order mark, else by its declaration, else as UTF-8.
 
-        Raises: DataError if the bytes are not valid in this encoding. Invalid bytes are never
-            replaced, since the file must be reproduced exactly.
+        Raises: DataError if the bytes are not valid in this encoding, or seem to be UTF-16. Invalid
+            bytes are never replaced, since the file must be reproduced exactly.
         """
         marked = next((codec for mark, codec in MARKS if data.startswith(mark)), "")
         head = data[:HEAD].decode(marked or "latin-1", "replace")
@@ -81,8 +81,8 @@ class EncodedText(NamedTuple):
             is_right = declared.lower()[:6] in ("", marked[:6])
             return cls(data, text, marked, "" if is_right else marked[:6].strip("-"), format)
         if data.count(0) > len(data) / 3:
-            advice = "which has no byte order mark: iconv -f UTF-16LE -t UTF-8 OLD > NEW"
-            raise DataError(f"it has as many zero bytes as text in UTF-16, {advice}")
+            advice = f"iconv -f UTF-16{'LE' if data[0] else 'BE'} -t UTF-8 OLD > NEW"
+            raise DataError(f"it seems to be UTF-16 without a byte order mark: {advice}")
         codec = find_codec(declared)
         with suppress(UnicodeDecodeError, LookupError):
             text = data.decode(BROWSER_CODECS.get(codec, codec) if format is HTML else codec)

@@ -25,8 +25,12 @@ LISTS = re.compile(
     "http://www.w3.org/2001/04/xmlenc#"
 )
 
-# Texts that are not read, unless they are part of an element whose text is not translated either.
-CDATA = re.compile(r"(?s)<(script|style|svg|math)\b.*?</\1\s*>|<!\[CDATA\[(.*?)\]\]>")
+# Texts that are not read, unless they are in a comment, an instruction, or an element whose text is
+# not translated either. In a well-formed page, all of these have an end.
+CDATA = re.compile(
+    r"(?s)<!--.*?-->|<\?.*?\?>|<(script|style|svg|math)(?:\s[^<>]*)?(?<!/)>.*?</\1\s*>|"
+    r"<!\[CDATA\[(.*?)\]\]>"
+)
 
 
 def open_html(text: str, cut: Cutter) -> Contents:

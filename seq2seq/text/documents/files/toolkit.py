@@ -134,7 +134,8 @@ def prepare_store(store: Any, body: str, suffix: str) -> None:
     """Undo what the toolkit changes while it reads: numbers in .yaml become strings, and all
     entries of .resx keep their white space. Choose the languages of .tmx.
 
-    Raises: DataError if a .tmx file does not have two languages, or has codes.
+    Raises: DataError if a .tmx file does not have two languages, or if the toolkit would drop codes
+        of .tmx, bytes of .ts, or anchors and tags of .yaml.
     """
     if suffix in (".yaml", ".yml"):
         root = store._original

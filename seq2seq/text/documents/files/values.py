@@ -59,8 +59,8 @@ def find_values(text: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
     place = len(text) - len(text.removeprefix("\ufeff").lstrip())
     while place < len(text):
         if not (match := pattern.match(text, place)):
-            line, rest = text.count("\n", 0, place) + 1, text[place : place + 40].split("\n")[0]
-            raise DataError(f"line {line}: {rest!r} is not a name with a value")
+            n, rest = text.count("\n", 0, place) + 1, text[place : place + 40].split("\n")[0]
+            raise DataError(f"line {n}: {rest!r} is not a name with a value, or has octal escapes")
         yield match
         place = next(SPACE.finditer(text, match.end())).end()
 
