@@ -52,10 +52,11 @@ def run(options: ImportOptions) -> None:
     shortlist = options.shortlist
     lists = read_marian_shortlist(shortlist, imported.maps) if shortlist else None
     model = imported.write(folder)
+    tokenizers = Tokenizers(imported.saved.source, imported.saved.target)
     if lists is not None:
-        write_shortlist(folder / NAME, lists, Tokenizers(imported.source, imported.target))
+        write_shortlist(folder / NAME, lists, tokenizers)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    sizes = f"{imported.source.size:,} source and {imported.target.size:,} target pieces"
+    sizes = f"{tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
     print(printable(f"{folder}: written; {parameters / 1e6:.2f} M parameters, {sizes}"))
     for line in compare_pieces(imported):
         print(printable(line))
@@ -67,7 +68,7 @@ def compare_pieces(imported: "ImportedModel") -> list[str]:
     from seq2seq.text.tokenization.piece_model import parse_piece_model
     from seq2seq.text.tokenization.sentencepiece import compare_with_library, probe_texts
 
-    lines, sides = [], {"source": imported.source, "target": imported.target}
+    lines, sides = [], {"source": imported.saved.source, "target": imported.saved.target}
     for (side, tokenizer), data in zip(sides.items(), imported.piece_models, strict=False):
         texts = probe_texts(parse_piece_model(data))
         try:
@@ -82,7 +83,7 @@ def compare_pieces(imported: "ImportedModel") -> list[str]:
 def finetune_command(imported: "ImportedModel", folder: Path) -> str:
     """The command that fine-tunes the model, with all options that describe it."""
     typed = [f"init={folder}", "tokenizer=checkpoint"]
-    config: dict[str, Any] = imported.config
+    config: dict[str, Any] = imported.saved.config
     pair = [config["data"][side] for side in ("source", "target")]
     several = config["data"].get("languages")
     if several:

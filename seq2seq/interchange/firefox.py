@@ -79,7 +79,7 @@ def export(saved: Saved, folder: Path, rows: Rows, lists: Shortlist | None) -> A
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     imported = read_marian(folder / names[0], [folder / name for name in names[1:]], (None, None))
-    quantized = imported.to_saved().build()  # with our ids, then the unused ones
+    quantized = imported.saved.build()  # with our ids, then the unused ones
 
     def translate(batch: Rows, beams: int, limit: int) -> Scored:
         targets = agreement.search_as_theirs(quantized, batch, beams, limit)

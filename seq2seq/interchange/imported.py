@@ -73,10 +73,7 @@ class SideVocabulary(NamedTuple):
 class ImportedModel(NamedTuple):
     """A model of another program, converted into ours."""
 
-    config: dict[str, Any]
-    source: Tokenizer
-    target: Tokenizer
-    weights: dict[str, Tensor]
+    saved: checkpoint.Saved
     files: dict[str, str]  # SHA-256 of each imported file, by name
     piece_models: list[bytes]  # files for SentencePiece, of source and target
     maps: list[VocabularyMap]  # of source and target
@@ -87,15 +84,12 @@ class ImportedModel(NamedTuple):
         Raises: CheckpointError if configuration and weights do not fit together, or if the file
             cannot be written.
         """
-        saved = self.to_saved()
-        model = saved.build()
-        described = {**self.config, "imported": self.files}
+        model = self.saved.build()
+        config = {**self.saved.config, "imported": self.files}
+        saved = self.saved._replace(config=config, weights=model.state_dict())
         folder.mkdir(parents=True, exist_ok=True)
-        saved._replace(config=described, weights=model.state_dict()).write(folder / "best.ckpt")
+        saved.write(folder / "best.ckpt")
         return model
-
-    def to_saved(self) -> checkpoint.Saved:
-        return checkpoint.Saved(self.config, self.source, self.target, self.weights, False)
 
 
 class Tensors(NamedTuple):
@@ -158,8 +152,8 @@ def assemble(
     source = build_side_tokenizer(sides[0], maps[0])
     target = source if sides[0] is sides[1] else build_side_tokenizer(sides[1], maps[1])
     weights = build_state_dict(config, maps, tensors)
-    data = [side.data for side in sides]
-    return ImportedModel(config, source, target, weights, files, data, maps)
+    saved = checkpoint.Saved(config, source, target, weights, resumable=False)
+    return ImportedModel(saved, files, [side.data for side in sides], maps)
 
 
 def build_state_dict(

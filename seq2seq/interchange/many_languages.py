@@ -81,8 +81,9 @@ def read_many_languages(folder: Folder, configs: Configs, languages: Codes) -> I
     named = imported.Tensors(path, tensors, names)
     model = imported.assemble(nodes, [side, side], named, folder.read)
     data = {"languages": codes, "language_tags": "both"}
-    known = Directions(data, Tokenizers(model.source, model.target), languages=languages)
-    model.config["data"] |= data | known.defaults
+    tokenizers = Tokenizers(model.saved.source, model.saved.target)
+    known = Directions(data, tokenizers, languages=languages)
+    model.saved.config["data"] |= data | known.defaults
     return model._replace(piece_models=[each for each in model.piece_models if each])
 
 

@@ -187,9 +187,8 @@ def tokenizer_note(entry: Mapping[str, Any]) -> str:
     sizes = {entry["source_size"], entry["target_size"]}
     size = " and ".join(f"{n:,}" for n in sorted(sizes))
     joint = "one for both languages" if entry.get("joint") else "one for each language"
-    return (
-        f"Tokenizer {escape(str(entry.get('name', 'of an earlier run')))}, {joint}: {size} pieces."
-    )
+    name = escape(str(entry.get("name", "of an earlier run")))
+    return f"Tokenizer {name}, {joint}: {size} pieces."
 
 
 def corpus_rows(name: str, part: Mapping[str, Any]) -> Iterator[list[str]]:

@@ -106,7 +106,7 @@ def test_reading_a_folder_gives_the_weights_in_8_bits(
     assert [str(each.message) for each in caught] == [needed] * is_other
     files = [*sorted((tmp_path / "out").glob("*vocab*"))]
     back = read_marian(next((tmp_path / "out").glob("model*")), files, NONE)
-    model, other = saved.build().double(), back.to_saved().build().double()
+    model, other = saved.build().double(), back.saved.build().double()
     model.load_state_dict({name: quantized(name, x) for name, x in saved.weights.items()})
     size = saved.target.size
     for row in random_rows(saved, 4):
@@ -116,7 +116,7 @@ def test_reading_a_folder_gives_the_weights_in_8_bits(
         assert (theirs[:, mine.shape[1] :] < -9000).all()  # the rows that were added
         np.testing.assert_allclose(theirs[:, : mine.shape[1]], mine, rtol=0, atol=1e-4)
     texts = demo_lines("test", "de", 20)
-    assert back.source.encode_batch(texts) == saved.source.encode_batch(texts)
+    assert back.saved.source.encode_batch(texts) == saved.source.encode_batch(texts)
 
 
 @torch.no_grad()

@@ -51,7 +51,7 @@ def their_ids(imported: ImportedModel) -> list[torch.Tensor]:
 
 
 def sources(imported: ImportedModel, count: int) -> list[list[int]]:
-    return imported.source.encode_batch(texts_of(3, count))
+    return imported.saved.source.encode_batch(texts_of(3, count))
 
 
 @every_configuration
@@ -61,7 +61,7 @@ def test_states_and_logits_are_those_of_transformers(
 ) -> None:
     theirs = marian_folder(tmp_path / "hf", **changes)
     imported = read_folder(tmp_path / "hf", NONE)
-    model, ids = imported.to_saved().build(), their_ids(imported)
+    model, ids = imported.saved.build(), their_ids(imported)
     source = pad_rows([[*row, EOS] for row in sources(imported, 20)])
     target = torch.cat((torch.full((20, 1), BOS), torch.randint(4, len(ids[1]), (20, 12))), 1)
     mask = source != PAD
@@ -82,7 +82,7 @@ def test_hypotheses_are_those_of_transformers(
 ) -> None:
     theirs = marian_folder(tmp_path / "hf", **changes)
     imported = read_folder(tmp_path / "hf", NONE)
-    model, ids = imported.to_saved().build(), their_ids(imported)
+    model, ids = imported.saved.build(), their_ids(imported)
     rows, lengths = sources(imported, 200), set()
     source = pad_rows([[*row, EOS] for row in rows])
     never = [[int(ids[1][symbol])] for symbol in (PAD, UNK)]
@@ -151,7 +151,7 @@ def test_derived_tensors_are_compared_with_what_they_derive_from(folder: Path) -
 
     rewritten(folder, add)
     again = read_folder(folder, NONE)
-    assert all(torch.equal(again.weights[name], x) for name, x in usual.weights.items())
+    assert all(torch.equal(again.saved.weights[name], x) for name, x in usual.saved.weights.items())
     for name in [*derived, *copies]:
         rewritten(folder, lambda tensors, n=name: tensors[n][5, 3].add_(0.25))
         with pytest.raises(DataError, match=name):

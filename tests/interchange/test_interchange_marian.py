@@ -38,8 +38,9 @@ THEIRS = [-1, -1, 2, 0, 1, *range(3, V)]
 def test_logits_are_those_of_the_formulas(changes: dict[str, Any], tmp_path: Path) -> None:
     marian = Marian(**changes)
     imported = read_marian(marian.write(tmp_path), [tmp_path / "vocab.spm"], ("de", "en"))
-    model = imported.to_saved().build().double()
-    assert imported.config["data"]["source"] == "de" and imported.source.size == len(THEIRS)
+    model = imported.saved.build().double()
+    assert imported.saved.config["data"]["source"] == "de"
+    assert imported.saved.source.size == len(THEIRS)
     for source, target in (([4, 6, 5, 4, EOS], [5, 7, 7, 9, 4]), ([9, EOS], [4])):
         hidden = model(torch.tensor([source]), torch.tensor([[BOS, *target]])).hidden
         logits = model.logits(hidden)[0].numpy()
@@ -54,8 +55,8 @@ def test_logits_are_those_of_the_formulas(changes: dict[str, Any], tmp_path: Pat
 @torch.no_grad()
 def test_pieces_are_read_and_decoded(tmp_path: Path) -> None:
     imported = read_marian(Marian().write(tmp_path), [tmp_path / "vocab.spm"], NONE)
-    [ids] = imported.source.encode_batch(["ab a"])
-    assert imported.target.decode_batch([ids]) == ["ab a"]
+    [ids] = imported.saved.source.encode_batch(["ab a"])
+    assert imported.saved.target.decode_batch([ids]) == ["ab a"]
 
 
 @pytest.mark.parametrize(
@@ -100,8 +101,10 @@ def test_options_of_training_and_of_other_models_change_nothing(tmp_path: Path) 
     usual = imported_from(Marian(), tmp_path)
     for value in (True, 3, "else", ["x"], None):
         changed = imported_from(Marian().with_options(dict.fromkeys(NOTHING, value)), tmp_path)
-        assert changed.config == usual.config
-        assert all(torch.equal(changed.weights[name], x) for name, x in usual.weights.items())
+        assert changed.saved.config == usual.saved.config
+        assert all(
+            torch.equal(changed.saved.weights[name], x) for name, x in usual.saved.weights.items()
+        )
     assert not NOTHING & READ and {"after", "comet-mix", "workspace"} <= NOTHING
 
 
@@ -131,13 +134,13 @@ def test_options_that_may_change_the_model_are_refused_by_name(
 
 def test_options_of_the_search_are_imported(tmp_path: Path) -> None:
     marian = Marian().with_options({"beam-size": 7, "normalize": 0.6})
-    decode = imported_from(marian, tmp_path).config["decode"]
+    decode = imported_from(marian, tmp_path).saved.config["decode"]
     assert (decode["beam_size"], decode["length_penalty"]) == (7, 0.6)
 
 
 @pytest.mark.parametrize("sizes", [[], [0, 0], [V, V], None])
 def test_wrong_sizes_of_vocabularies_are_refused(sizes: Any, tmp_path: Path) -> None:
-    assert imported_from(Marian().with_options({"dim-vocabs": sizes}), tmp_path).weights
+    assert imported_from(Marian().with_options({"dim-vocabs": sizes}), tmp_path).saved.weights
     with pytest.raises(Seq2SeqError, match=r"dim-vocabs=.* should be \[9, 9\]"):
         imported_from(Marian().with_options({"dim-vocabs": [V, V - 1]}), tmp_path)
 
@@ -192,10 +195,10 @@ def test_pieces_have_the_ids_of_a_yaml_file(tmp_path: Path) -> None:
     lines = [f"{n if n in plain else json.dumps(n)}: {i}\n" for i, n in enumerate(NUMBERED)]
     (tmp_path / "vocab.yml").write_text("".join(lines), encoding="utf-8")
     imported = imported_from(marian, tmp_path, "vocab.yml")
-    names = imported.source.symbols()
-    [ids] = imported.source.encode_batch(["ab a c b"])  # the model has "c", the file has not
+    names = imported.saved.source.symbols()
+    [ids] = imported.saved.source.encode_batch(["ab a c b"])  # the model has "c", the file has not
     assert [names[i] for i in ids] == ["\u2581", "ab", "\u2581a", "\u2581", "c", "\u2581", "b"]
-    model = imported.to_saved().build().double()
+    model = imported.saved.build().double()
     theirs = [NUMBERED.index(names[i]) if names[i] in NUMBERED else 1 for i in ids]
     hidden = model(torch.tensor([[*ids, EOS]]), torch.tensor([[BOS, ids[0]]])).hidden
     expected = marian.logits([*theirs, 0], [theirs[0]])

@@ -103,7 +103,7 @@ def test_logits_are_those_of_the_formulas(
     if not quantized:
         floats = [(n, FLOAT32, x.shape, x.tobytes()) for n, x in marian.arrays.items()]
         entries = [*floats, marian.description()]
-    model = imported_from(tmp_path, binary(entries)).to_saved().build().double()
+    model = imported_from(tmp_path, binary(entries)).saved.build().double()
     source, target = [4, 6, 5, 4, EOS], [5, 7, 7, 9, 4]
     hidden = model(torch.tensor([source]), torch.tensor([[BOS, *target]])).hidden
     ours = [EOS, 3, *range(4, len(THEIRS))]
@@ -114,8 +114,8 @@ def test_logits_are_those_of_the_formulas(
 
 def test_an_imported_decoder_starts_with_a_zero_vector(tmp_path: Path) -> None:
     imported = imported_from(tmp_path, binary(Quantized(**RECURRENT).entries()))
-    assert imported.config["model"]["zero_start"] is True
-    assert not imported.weights["embeddings.target.weight"][BOS].any()
+    assert imported.saved.config["model"]["zero_start"] is True
+    assert not imported.saved.weights["embeddings.target.weight"][BOS].any()
 
 
 # Hostile files: a valid one, changed in one place.

@@ -76,12 +76,12 @@ def theirs(model: Any, tokenizer: Any, languages: tuple[str, str], **search: Any
 def test_pieces_states_and_logits_are_those_of_transformers(pair: Any) -> None:
     folder, model, tokenizer, languages = pair
     imported = read_folder(folder, languages)
-    ids, ours = their_ids(imported), imported.to_saved().build()
-    translator = Translator(imported.to_saved(), "cpu")
+    ids, ours = their_ids(imported), imported.saved.build()
+    translator = Translator(imported.saved, "cpu")
     direction = translator.directions.find()
     tokenizer.src_lang = languages[0]
     asked = tokenizer(TEXTS[:30], return_tensors="pt", padding=True)
-    rows = imported.source.encode_batch(TEXTS[:30])
+    rows = imported.saved.source.encode_batch(TEXTS[:30])
     source = pad_rows([[*direction.before, *row, EOS] for row in rows])
     assert torch.equal(ids[source], asked.input_ids)
     start = torch.full((30, 1), BOS)
@@ -160,14 +160,14 @@ def test_weights_in_halves_and_in_shards_are_the_same_model(tmp_path: Path) -> N
     nllb_folder(tmp_path / "split", dtype=torch.float16, max_shard_size="20KB")
     assert len([*(tmp_path / "split").glob("*.safetensors")]) > 2
     whole, split = (read_folder(tmp_path / name, NONE) for name in ("whole", "split"))
-    assert {*whole.weights} == {*split.weights}
-    for name, value in whole.weights.items():
-        assert torch.equal(value, split.weights[name]) and value.dtype == torch.float32
+    assert {*whole.saved.weights} == {*split.saved.weights}
+    for name, value in whole.saved.weights.items():
+        assert torch.equal(value, split.saved.weights[name]) and value.dtype == torch.float32
 
 
 def test_weights_of_torch_in_shards_are_read_too(tmp_path: Path) -> None:
     model, _ = nllb_folder(tmp_path)
-    expected = read_folder(tmp_path, NONE).weights
+    expected = read_folder(tmp_path, NONE).saved.weights
     (tmp_path / "model.safetensors").unlink()
     tensors = {n: x for n, x in model.state_dict().items() if "lm_head" not in n}
     half = len(tensors) // 2
@@ -176,7 +176,7 @@ def test_weights_of_torch_in_shards_are_read_too(tmp_path: Path) -> None:
         torch.save(part, tmp_path / file)
     listed = {name: file for file, part in parts.items() for name in part}
     write_json(tmp_path / "pytorch_model.bin.index.json", {"weight_map": listed})
-    found = read_folder(tmp_path, NONE).weights
+    found = read_folder(tmp_path, NONE).saved.weights
     assert all(torch.equal(value, found[name]) for name, value in expected.items())
 
 
@@ -270,7 +270,7 @@ def test_what_is_not_said_is_as_in_transformers(copied: Any, form: str) -> None:
     size = len(read_folder(folder, NONE).maps[0].ids) - 1
     edit_tensors(folder, lambda tensors: tensors.update(final_logits_bias=torch.randn(1, size)))
     imported = read_folder(folder, NONE)
-    ids, ours = their_ids(imported), imported.to_saved().build()
+    ids, ours = their_ids(imported), imported.saved.build()
     model = transformers.M2M100ForConditionalGeneration.from_pretrained(folder).eval()
     rows, start = torch.tensor([[7, 8, 9, EOS]]), torch.tensor([[BOS, 9, 8]])
     expected = model(ids[rows], decoder_input_ids=ids[start]).logits[..., ids[4:100]]
@@ -395,14 +395,14 @@ def test_damaged_shards_are_refused_by_name(
 
 def test_tables_of_positions_are_compared(copied: Any) -> None:
     folder = copied("nllb")
-    expected = read_folder(folder, NONE).weights
+    expected = read_folder(folder, NONE).saved.weights
     rates = 10_000 ** (-torch.arange(16, dtype=torch.float64) / 15)
     angles = torch.arange(130, dtype=torch.float64)[:, None] * rates
     table = torch.cat((angles.sin(), angles.cos()), 1).float()
     table[1] = 0
     names = [f"model.{side}.embed_positions.weights" for side in ("encoder", "decoder")]
     edit_tensors(folder, lambda tensors: tensors.update({n: table.clone() for n in names}))
-    found = read_folder(folder, NONE).weights
+    found = read_folder(folder, NONE).saved.weights
     assert all(torch.equal(value, found[name]) for name, value in expected.items())
     edit_tensors(folder, lambda tensors: tensors[names[1]].add_(0.01))
     with pytest.raises(DataError, match=r"decoder\.embed_positions\.weights should be the usual"):
@@ -422,7 +422,7 @@ def test_weights_that_are_not_finite_or_not_used_are_refused(copied: Any) -> Non
 
 def test_default_languages_are_checked(copied: Any) -> None:
     folder = copied("m2m")
-    data = read_folder(folder, ("deu", None)).config["data"]
+    data = read_folder(folder, ("deu", None)).saved.config["data"]
     assert data["source"] == "de" and data["target"] is None and len(data["languages"]) == 100
     with pytest.raises(ConfigError, match="unknown target language 'tlh'"):
         read_folder(folder, (None, "tlh"))

@@ -79,7 +79,7 @@ def unescape(text: str, offset: int = 0) -> tuple[str, Sequence[int]]:
     return "".join([*characters, text[place:]]), begins
 
 
-def text_of(text: str, token: Token) -> str:
+def text_of_token(text: str, token: Token) -> str:
     """The text of a token in its sentence, with its references resolved."""
     return unescape(text[token.begin : token.end])[0] if token.kind == "text" else token.text
 
@@ -106,7 +106,7 @@ def set_notes_apart(text: str, tokens: Sequence[Token]) -> list[Token]:
 def join_note(text: str, tokens: list[Token], start: int) -> None:
     """Join the tokens from index `start` on into one if they are a note or a pronunciation."""
     first, *others = tokens[start : start + LONGEST_NOTE]
-    content = "".join(text_of(text, each) for each in others)
+    content = "".join(text_of_token(text, each) for each in others)
     is_note = not any(map(str.isalpha, content)) or content.strip() in TRADEMARKS
     if len(tokens) - start <= LONGEST_NOTE and (first.name in PRONUNCIATIONS or is_note):
         tokens[start:] = [Token("alone", first.begin, tokens[-1].end, first.name)]

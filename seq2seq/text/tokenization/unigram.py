@@ -110,7 +110,6 @@ def with_byte_fallback(library: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
     model = description["model"]
     first = len(NAMES) + len(BYTES)
     learnt = [(piece, round(score, 6)) for piece, score in model["vocab"][first:]]
-    learnt.sort(key=lambda entry: (-entry[1], entry[0]))
-    model["vocab"][first:] = learnt
+    model["vocab"][first:] = sorted(learnt, key=lambda entry: (-entry[1], entry[0]))
     model["byte_fallback"] = True
     return tokenizers.Tokenizer.from_str(json.dumps(description))

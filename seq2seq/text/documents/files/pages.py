@@ -16,7 +16,7 @@ from seq2seq.text.documents.files.encodings import XHTML
 from seq2seq.text.documents.files.mixed import MixedText
 from seq2seq.text.documents.files.parts import AttributeText, Passage, find_nodes
 from seq2seq.text.documents.html_markup import HTMLReader, part_neighbours
-from seq2seq.text.documents.markup import text_of
+from seq2seq.text.documents.markup import text_of_token
 from seq2seq.text.documents.placeholders import is_language
 
 # The namespaces of the files that list the files of a book.
@@ -65,7 +65,7 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
     passages: list[Passage] = [AttributeText(text, *span, cut) for span in reader.attributes]
     tokens = part_neighbours(text, reader.tokens)
     for is_block, group in groupby(tokens, lambda token: token.kind == "block"):
-        run = [token._replace(text=text_of(text, token)) for token in group]
+        run = [token._replace(text=text_of_token(text, token)) for token in group]
         if not is_block:
             passages.append(MixedText(run[0].begin, run[-1].end, run, cut))
     return sorted(passages, key=lambda passage: passage.begin)
