@@ -88,8 +88,8 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "decoding": 4930,
-    "text": 3976,
+    "decoding": 4929,
+    "text": 3979,
     "cli": 3497,
     "training": 2973,
     "data": 2901,
