@@ -88,8 +88,8 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "decoding": 4930,
-    "text": 3969,
+    "decoding": 4929,
+    "text": 3972,
     "cli": 3498,
     "training": 2973,
     "data": 2901,

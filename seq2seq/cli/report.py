@@ -43,8 +43,8 @@ class ReportOptions(ModelOptions):
 
 
 class TestText(NamedTuple):
-    """The first pairs of a test set with `total` pairs, with their tag or languages, if any. Its
-    second corpus, and each one after that, begins at one of `starts`.
+    """The first pairs of a test set with `total` pairs, with their tag or languages, if any. In
+    `starts` is the index of the first pair of each corpus after the first.
     """
 
     name: str

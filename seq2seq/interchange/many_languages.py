@@ -65,7 +65,7 @@ def read_many_languages(folder: Folder, configs: Configs, languages: Codes) -> I
     tensors = huggingface.read_weights(folder)
     size = read_integer(config, "vocab_size", where, len(side.ids), 2**24)
     if size not in {len(each) for each in tensors.values() if each.dim()}:
-        raise DataError(f"{where}: vocab_size={size}, but the weights lack a matrix of such height")
+        raise DataError(f"{where}: vocab_size={size}, but the weights lack a matrix of {size} rows")
     unnamed = {TAG.format(f"row {i}"): i for i in range(len(side.ids), size)}
     tags = {NAMES[BOS]: TAG.format(NAMES[BOS]), **dict(zip(unnamed, unnamed, strict=True))}
     pad, end = (side.ids[NAMES[symbol]] for symbol in (PAD, EOS))

@@ -44,7 +44,7 @@ class Recurrent(Seq2Seq):
     """
 
     roles = frozenset({Role.CROSS})
-    is_input_feeding: ClassVar[bool] = False  # whether a step reads the output of the one before
+    is_input_feeding: ClassVar[bool] = False  # a step reads the output before it
     absent_options: ClassVar[dict[str, str]] = {
         "activation_dropout": "a recurrent model has no feed-forward networks. Use model.dropout, "
         "which applies between its layers",

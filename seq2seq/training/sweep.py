@@ -172,10 +172,11 @@ def run_in_fresh_processes() -> float | None:
 
 
 def run_training(overrides: Sequence[str], folder: Path | str, cwd: str | None = None) -> int:
-    """Run the command that trains with these options, in this folder of the run. Returns: its code.
+    """Train with these options in a process of its own. Returns: its exit code.
 
     Args:
-        cwd: folder in which the command runs; None = that of this process.
+        folder: folder of the run.
+        cwd: folder in which the process runs; None = that of this process.
     """
     command = [sys.executable, "-m", "seq2seq.training", *overrides]
     return subprocess.run([*command, f"hydra.run.dir={quote(folder)}"], cwd=cwd).returncode

@@ -172,8 +172,8 @@ class TextCodec:
         ]
 
     def join(self, request: TranslationRequest, texts: Sequence[str]) -> str:
-        """Join the translations of the parts of a text and its copied texts, which are separated by
-        spaces, without spaces around the result.
+        """Join the translations of the parts of a text with its copied texts, between which there
+        are spaces; the result has none around it.
         """
         rows = zip_longest(request.copied, texts, fillvalue="")
         between = " " if any(request.copied) else space_between(request.direction.target)

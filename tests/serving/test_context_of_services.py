@@ -55,7 +55,7 @@ def test_texts_of_a_request_are_apart(client: Any, right: list[str]) -> None:
 
 
 def test_a_client_sends_the_text_before(client: Any, right: list[str]) -> None:
-    """Its last sentence counts: of two, of the end of a text without limit, in each protocol."""
+    """In each protocol. A model with context=1 reads its last sentence, however long it is."""
     deepl = {"text": [LINES[2]], "source_lang": "DE", "target_lang": "FR"}
     ours = {"text": LINES[2], "source": "de", "target": "fr"}
     alone = client.post("/v2/translate", json=deepl).json()["translations"][0]["text"]

@@ -93,9 +93,8 @@ class NativeSearch:
         model, state = self.model, self.hypotheses
         positions = model.begin(1, state).clone()  # the native steps increment them
         step, _held = model.describe_step(tokens, state.source, state.past, positions)
-        room = self.struct.room - self.state.steps
-        spare = self._describe_table(), room, model.spare_steps(state)
-        most = 1 + max(0, min(MAX_STEPS - 1, *spare))
+        table, room = self._describe_table(), self.struct.room - self.state.steps
+        most = 1 + max(0, min(MAX_STEPS - 1, table, room, model.spare_steps(state)))
         described = step, self.head, self.topk, self.struct, self.output
         arguments = model.decoder, *described, most, self.hidden.data_ptr()
         code = WORKSPACE.run(model.library.s2s_decode_steps, *arguments)

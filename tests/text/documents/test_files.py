@@ -270,7 +270,7 @@ HOSTILE = {
     "deep xliff": (".xlf", DEEP.encode, "deep"),
     "open xliff": (".xlf", b"<xliff>".lower, "not well-formed"),
     "no subtitles": (".srt", lambda: b"A text.", "no times"),
-    "utf-16 without a mark": (".srt", lambda: "1ä".encode("utf-16-le"), "not UTF-8"),
+    "utf-16 without a mark": (".srt", lambda: "1ä".encode("utf-16-le"), "UTF-16"),
     "latin": (".po", lambda: 'msgid "ä"'.encode("latin-1"), "not UTF-8"),
     "large": (".txt", lambda: b"a" * (2**24 + 1), "cut it"),
     "pdf": (".pdf", lambda: b"%PDF", "pdftotext"),

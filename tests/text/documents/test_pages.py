@@ -113,6 +113,14 @@ def test_text_that_is_not_read_is_named() -> None:
     assert "'A dog' is not translated" in problem
 
 
+@pytest.mark.parametrize("inside", ["<![CDATA[b > c]]>", "<?a b > c <i> ?>", "<![CDATA[]]>"])
+def test_a_section_or_an_instruction_ends_at_its_own_end(inside: str) -> None:
+    data = book(f"<p>one {inside}</p><p>two &gt; <!-- <![CDATA[ --> three</p>")
+    assert sentences_of("a.epub", data) == ["one", "two > three"]
+    new = member(translate("a.epub", data), PAGES[0])
+    assert f"ONE {inside}" in new and "TWO &gt; <!-- <![CDATA[ --> THREE" in new
+
+
 @pytest.mark.parametrize("unit", ["<script/>", "<svg:a/>", "<!-- <script> -->", "<?a <script> ?>"])
 def test_what_has_no_end_tag_takes_linear_time(unit: str) -> None:
     page = f'<html xmlns:svg="a">{unit * 50_000}</html>'

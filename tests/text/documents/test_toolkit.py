@@ -149,7 +149,7 @@ def test_escaped_tags_of_android_are_text_and_references_stay(value: str, expect
 
 def test_what_the_toolkit_leaves_out_is_named() -> None:
     typed = '<resources>\n    <item type="string" name="a">a dog</item>\n</resources>\n'
-    assert "<item>" in read("a.xml", typed.encode()).problems[0]
+    assert "<item type=string>" in read("a.xml", typed.encode()).problems[0]
     array = (
         '<resources>\n    <string-array name="a">\n        <item>a</item>\n    </string-array>\n'
     )

@@ -61,7 +61,7 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
     """
     XHTML.check(text)
     lost += filter(is_language, (found for _, found in CDATA.findall(text)))
-    reader = HTMLReader(text, is_xml=True)
+    reader = HTMLReader(CDATA.sub(hide_inside, text), is_xml=True)
     passages: list[Passage] = [AttributeText(text, *span, cut) for span in reader.attributes]
     tokens = part_neighbours(text, reader.tokens)
     for is_block, group in groupby(tokens, lambda token: token.kind == "block"):
@@ -69,6 +69,12 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
         if not is_block:
             passages.append(MixedText(run[0].begin, run[-1].end, run, cut))
     return sorted(passages, key=lambda passage: passage.begin)
+
+
+def hide_inside(match: re.Match[str]) -> str:
+    """A match of `CDATA`; a section or an instruction without its inside, which may contain `>`."""
+    is_hidden = match[0].startswith(("<![", "<?"))
+    return f"{match[0][:2]}{' ' * (len(match[0]) - 3)}>" if is_hidden else match[0]
 
 
 # For each type of file, how its passages are found.

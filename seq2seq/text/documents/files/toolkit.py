@@ -21,7 +21,7 @@ from seq2seq.text.documents.markup import check_count
 from seq2seq.text.documents.xml_markup import PROLOG, escape_xml
 
 ADVICE = "it needs translate-toolkit: pip install 'seq2seq-attention-zoo[formats]'"
-LEFT = "the texts of <string-array> and <item> are not translated: translate them by hand"
+LEFT = "texts of <string-array> and <item type=string> are not translated: translate them by hand"
 ARRAYS = re.compile(r"""<string-array\b|<item\b[^<>]*\btype\s*=\s*["']string\b""")
 REFERENCE = re.compile(r"[@?](?:[\w.:+]+/\S+|null|empty)")  # to another resource of Android
 # Options of the writer of .yaml to try.
