@@ -96,7 +96,7 @@ SEARCHES_OF_CALLERS = (
 @pytest.mark.parametrize(
     "cache, seed, calls",
     [
-        *((cache, 0, 120) for cache in CACHES),
+        *((cache, 0, 60) for cache in CACHES),
         *(
             pytest.param(*each, 1000, marks=pytest.mark.slow)
             for each in (*((cache, 0) for cache in CACHES), ("paged", 1), ("static", 1))

@@ -70,7 +70,10 @@ class Setting:
     "overrides",
     [
         ("trainer.accumulate_grad_batches=3", "attn=gqa", "position=rope"),
-        ("optimizer=adamw", "attn=dot", "model.norm_order=post", "model.zero_start=true"),
+        pytest.param(
+            ("optimizer=adamw", "attn=dot", "model.norm_order=post", "model.zero_start=true"),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["accumulated", "groups of rates"],
 )

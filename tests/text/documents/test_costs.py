@@ -99,4 +99,4 @@ def test_four_times_as_much_takes_four_times_as_long(name: str) -> None:
         return time.process_time() - began
 
     seconds(10)
-    assert seconds(4000) < 24 * seconds(500) + 1
+    assert seconds(2000) < 24 * seconds(250) + 0.5
