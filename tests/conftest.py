@@ -77,7 +77,10 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """Each test draws the same numbers, whether it runs alone or among others."""
+    """Each test computes in one thread, since CTranslate2 chooses another number for its process, and
+    draws the same numbers, whether it runs alone or among others.
+    """
+    torch.set_num_threads(1)
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002 - what libraries draw from
     # Not torch.manual_seed: for devices that are absent it records a traceback each time.
