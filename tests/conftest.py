@@ -77,8 +77,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """Each test computes in one thread, since CTranslate2 chooses another number for its process, and
-    draws the same numbers, whether it runs alone or among others.
+    """Each test computes in one thread and draws the same numbers, whether it runs alone or among
+    others: CTranslate2, for example, changes the number of threads.
     """
     torch.set_num_threads(1)
     random.seed(0)
