@@ -93,7 +93,7 @@ BUDGETS = {
     "cli": 3498,
     "training": 2973,
     "data": 2901,
-    "serving": 2755,
+    "serving": 2757,
     "attention": 2176,
     "functional": 2049,
     "C": 1909,

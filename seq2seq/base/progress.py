@@ -69,10 +69,10 @@ def show_tally(tally: Tally, stream: TextIO | None) -> Iterator[None]:
     A separate thread shows it, because single steps, such as learning the merges of a tokenizer,
     also take minutes. Work that ends within a moment shows nothing.
     """
-    over = threading.Event()
     if stream is None:  # as sys.stderr is after `2>&-`
         yield
         return
+    over = threading.Event()
     show = draw_bar if stream.isatty() else print_lines
     thread = threading.Thread(target=show, name=THREAD, args=(tally, over, stream), daemon=True)
     with delay_interrupts():  # Ctrl-C is for the main thread

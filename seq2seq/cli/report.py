@@ -7,7 +7,7 @@ validation set. If the input of a section is missing, the section says so.
 
 import csv
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, chain, islice
 from pathlib import Path
@@ -52,7 +52,7 @@ class TestText(NamedTuple):
     total: int
     tag: str | None
     languages: Any
-    starts: list[int] = []
+    starts: Sequence[int] = ()
 
 
 def run(options: ReportOptions) -> None:
@@ -146,8 +146,8 @@ def find_test(options: ReportOptions, data: Mapping[str, Any]) -> TestText:
     name = ", ".join(str(component.text.files[0]) for component in chosen)
     kind = "" if part == "test" else ", on which the checkpoint was chosen"
     tag, languages = (None, key[1]) if key[1] else (key[0], options.languages)
-    asked_for = pairs[: options.sentences]
-    return TestText(f"{name}{kind}", asked_for, len(pairs), tag, languages, starts)
+    first_pairs, total = pairs[: options.sentences], len(pairs)
+    return TestText(f"{name}{kind}", first_pairs, total, tag, languages, starts)
 
 
 def score_test_set(translator: "Translator", test: TestText) -> "Tested":

@@ -33,9 +33,10 @@ class HTTPError(Exception):
         match error:
             case HTTPError():
                 return error
-            case ConfigError() | DataError() | UnknownRecordError():
-                statuses = {NoRoomError: 429, UnknownRecordError: 404}
-                return cls(statuses.get(type(error), 400), str(error))
+            case UnknownRecordError():
+                return cls(404, str(error))
+            case ConfigError() | DataError():
+                return cls(429 if isinstance(error, NoRoomError) else 400, str(error))
             case ClientDisconnect():
                 return cls(499, "the client has closed the connection")
             case Seq2SeqError():

@@ -141,10 +141,11 @@ def split_now(
                 client_texts.append(ClientText(offer, untouched, [], detected, refusal))
                 continue
             offer = chosen or offer
-        whole, n = offer.model.choice is not None, offer.model.context
+        whole, count = offer.model.choice is not None, offer.model.context
         document = Document.of(text, offer.source, read=read, split=split, whole=whole)
-        reads: Any = {"context": n, "before": earlier(offer.source).sentences if n else ()}
-        sentences = [*requests_of([document], **wishes, **offer.wishes, **reads)]
+        before = earlier(offer.source).sentences if count else ()
+        named = {**wishes, **offer.wishes}
+        sentences = [*requests_of([document], context=count, before=before, **named)]
         if terms:
             require_phrases(sentences, glossary(offer.source))
         client_texts.append(ClientText(offer, document, sentences, detected))

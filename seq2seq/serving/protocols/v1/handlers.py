@@ -94,7 +94,7 @@ async def split_text(service: Service, entry: Entry, links: int, **wishes: Any) 
         links: Number of translations of each sentence whose words are linked if the client asks.
     """
     service.check_length(entry["prefix"])
-    wishes |= {"name": entry["model"]} | {field: entry[field] for field in ("prefix", "context")}
+    wishes |= {"name": entry["model"], "prefix": entry["prefix"], "context": entry["context"]}
     languages = entry["source"], entry["target"]
     (text,) = await split_texts(service, [entry["text"]], *languages, **wishes)
     for sentence in text.sentences:

@@ -25,9 +25,9 @@ LISTS = re.compile(
     "http://www.w3.org/2001/04/xmlenc#"
 )
 
-# Texts that are not read, unless they are in a comment, an instruction, or an element whose text is
-# not translated either. In a well-formed page, all of these have an end.
-CDATA = re.compile(
+# Parts of a page that are not read. The text of a CDATA section is the second group, unless it is
+# inside another of these parts. In a well-formed page, all of them have an end.
+UNREAD = re.compile(
     r"(?s)<!--.*?-->|<\?.*?\?>|<(script|style|svg|math)(?:\s[^<>]*)?(?<!/)>.*?</\1\s*>|"
     r"<!\[CDATA\[(.*?)\]\]>"
 )
@@ -60,8 +60,8 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
     Raises: DataError if the page is not well-formed.
     """
     XHTML.check(text)
-    lost += filter(is_language, (found for _, found in CDATA.findall(text)))
-    reader = HTMLReader(CDATA.sub(hide_inside, text), is_xml=True)
+    lost += filter(is_language, (found for _, found in UNREAD.findall(text)))
+    reader = HTMLReader(UNREAD.sub(hide_inside, text), is_xml=True)
     passages: list[Passage] = [AttributeText(text, *span, cut) for span in reader.attributes]
     tokens = part_neighbours(text, reader.tokens)
     for is_block, group in groupby(tokens, lambda token: token.kind == "block"):
@@ -72,7 +72,9 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
 
 
 def hide_inside(match: re.Match[str]) -> str:
-    """A match of `CDATA`; a section or an instruction without its inside, which may contain `>`."""
+    """A match of `UNREAD`, where the inside of a CDATA section or an instruction, which may contain
+    `>`, is blank.
+    """
     is_hidden = match[0].startswith(("<![", "<?"))
     return f"{match[0][:2]}{' ' * (len(match[0]) - 3)}>" if is_hidden else match[0]
 
